@@ -1,0 +1,2 @@
+//! The twiceshy command line.
+fn main() {}

@@ -1,0 +1,336 @@
+//! A filter that is picked at run time, with its remote in memory.
+
+use crate::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::{Reader, Writer};
+use crate::remote::{Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
+use crate::spec::{Kind, Spec};
+
+/// Any filter, picked by a [`Spec`], with its remote in memory.
+///
+/// ```
+/// use twiceshy::{Adapted, KeyHasher, Spec};
+/// let mut filter = "swapping:f=8".parse::<Spec>()?.build(1000)?;
+/// let hasher = KeyHasher::random();
+/// filter.insert(hasher.digest("stored"))?;
+/// let missing = hasher.digest("missing");
+/// if filter.contains(missing) {
+///     filter.adapt(missing)?; // the store had no such key
+/// }
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+pub struct AnyFilter {
+    whole: Box<dyn Whole + Send + Sync>,
+}
+
+/// What [`AnyFilter::save`] writes.
+const SAVED_KIND: &str = "filter and remote";
+
+impl AnyFilter {
+    pub(crate) fn new(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let whole = make(spec, Source::Empty { capacity, bins });
+        AnyFilter { whole: whole.expect("an empty filter needs nothing") }
+    }
+
+    /// `false`: surely absent. `true`: maybe present.
+    #[must_use]
+    pub fn contains(&self, digest: Digest) -> bool {
+        self.whole.contains(digest)
+    }
+
+    /// [`Filter::contains_many`].
+    ///
+    /// # Panics
+    /// If `found` is not as long as `digests`.
+    pub fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        self.whole.contains_many(digests, found);
+    }
+
+    /// Adds a digest; `false` when it was stored already.
+    ///
+    /// # Errors
+    /// [`Error::Full`] hands the digest back.
+    pub fn insert(&mut self, digest: Digest) -> Result<bool> {
+        self.whole.insert(digest)
+    }
+
+    /// Removes a digest; `false` when it was not stored.
+    ///
+    /// # Errors
+    /// None as long as the remote is in memory.
+    pub fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.whole.remove(digest)
+    }
+
+    /// Tells the filter of a positive answer that may have been false.
+    ///
+    /// # Errors
+    /// None as long as the remote is in memory.
+    pub fn adapt(&mut self, digest: Digest) -> Result<Adapted> {
+        self.whole.adapt(digest)
+    }
+
+    /// Makes room for at least `capacity` keys, with new hash functions.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the stored keys do not fit that capacity.
+    pub fn grow(&mut self, capacity: usize) -> Result<()> {
+        self.whole.grow(capacity)
+    }
+
+    /// Builds the filter again, with new hash functions.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the stored keys fit none that were tried.
+    pub fn rebuild(&mut self) -> Result<()> {
+        self.whole.rebuild()
+    }
+
+    /// Counts and sizes of the filter, without its remote.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.whole.stats()
+    }
+
+    /// The description that builds a filter like this.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        self.whole.spec()
+    }
+
+    /// How often the remote was asked so far.
+    #[must_use]
+    pub fn accesses(&self) -> Accesses {
+        self.whole.accesses()
+    }
+
+    /// Verifies every invariant; for tests and fuzzers.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.whole.check()
+    }
+
+    /// The bytes of filter and remote.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
+        let (filter, remote) = self.whole.save();
+        let mut writer = Writer::new(SAVED_KIND);
+        writer.block(&filter);
+        writer.block(&remote);
+        writer.finish()
+    }
+
+    /// What [`AnyFilter::save`] wrote. Filter and remote are compared key by
+    /// key, so no file, however it came about, can make a filter that denies a
+    /// key of its remote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no saved filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::open(bytes)?;
+        reader.expect_kind(SAVED_KIND)?;
+        let filter = Reader::open(reader.block("the filter")?)?;
+        let remote = reader.block("the remote")?;
+        reader.finish()?;
+        let spec = spec_of(&filter)?;
+        let mut whole = make(spec, Source::Saved { filter, remote })?;
+        whole.check().map_err(Error::format)?;
+        Ok(AnyFilter { whole })
+    }
+}
+
+impl std::fmt::Debug for AnyFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AnyFilter({}, {:?})", self.spec(), self.stats())
+    }
+}
+
+/// The description of the filter in a file.
+pub(crate) fn spec_of(reader: &Reader<'_>) -> Result<Spec> {
+    reader.kind().parse().map_err(|error: Error| Error::format(error.to_string()))
+}
+
+/// A filter of one type, made or read.
+pub(crate) trait Build: Filter + Sized {
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self;
+    fn read(spec: Spec, reader: Reader<'_>) -> Result<Self>;
+}
+
+/// A remote in memory, of the kind that a filter needs.
+trait InMemory<R: ?Sized>: Sized {
+    fn for_cells(cells: usize) -> Self;
+    fn open(bytes: &[u8]) -> Result<Self>;
+    fn to_bytes(&self) -> Vec<u8>;
+    /// Whether it can stand behind a filter of that many cells.
+    fn fits(&self, cells: usize) -> bool;
+    fn remote(&mut self) -> &mut R;
+    fn accesses(&self) -> Accesses;
+}
+
+impl InMemory<dyn Mirror> for MemoryMirror {
+    fn for_cells(cells: usize) -> Self {
+        MemoryMirror::new(cells)
+    }
+
+    fn open(bytes: &[u8]) -> Result<Self> {
+        MemoryMirror::load(bytes)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.save()
+    }
+
+    fn fits(&self, cells: usize) -> bool {
+        self.cells() == cells
+    }
+
+    fn remote(&mut self) -> &mut (dyn Mirror + 'static) {
+        self
+    }
+
+    fn accesses(&self) -> Accesses {
+        Mirror::accesses(self)
+    }
+}
+
+impl InMemory<dyn Ordered> for MemorySet {
+    fn for_cells(_: usize) -> Self {
+        MemorySet::new()
+    }
+
+    fn open(bytes: &[u8]) -> Result<Self> {
+        MemorySet::load(bytes)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.save()
+    }
+
+    fn fits(&self, _: usize) -> bool {
+        true
+    }
+
+    fn remote(&mut self) -> &mut (dyn Ordered + 'static) {
+        self
+    }
+
+    fn accesses(&self) -> Accesses {
+        Ordered::accesses(self)
+    }
+}
+
+/// A filter with its remote, whatever their types.
+trait Whole {
+    fn contains(&self, digest: Digest) -> bool;
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]);
+    fn insert(&mut self, digest: Digest) -> Result<bool>;
+    fn remove(&mut self, digest: Digest) -> Result<bool>;
+    fn adapt(&mut self, digest: Digest) -> Result<Adapted>;
+    fn grow(&mut self, capacity: usize) -> Result<()>;
+    fn rebuild(&mut self) -> Result<()>;
+    fn stats(&self) -> Stats;
+    fn spec(&self) -> Spec;
+    fn accesses(&self) -> Accesses;
+    fn save(&self) -> (Vec<u8>, Vec<u8>);
+    fn check(&mut self) -> Result<(), String>;
+}
+
+struct Pair<F, M> {
+    filter: F,
+    memory: M,
+}
+
+impl<F: Filter, M: InMemory<F::Remote>> Whole for Pair<F, M> {
+    fn contains(&self, digest: Digest) -> bool {
+        self.filter.contains(digest)
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        self.filter.contains_many(digests, found);
+    }
+
+    fn insert(&mut self, digest: Digest) -> Result<bool> {
+        self.filter.insert(digest, self.memory.remote())
+    }
+
+    fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.filter.remove(digest, self.memory.remote())
+    }
+
+    fn adapt(&mut self, digest: Digest) -> Result<Adapted> {
+        self.filter.adapt(digest, self.memory.remote())
+    }
+
+    fn grow(&mut self, capacity: usize) -> Result<()> {
+        self.filter.grow(capacity, self.memory.remote())
+    }
+
+    fn rebuild(&mut self) -> Result<()> {
+        self.filter.rebuild(self.memory.remote())
+    }
+
+    fn stats(&self) -> Stats {
+        self.filter.stats()
+    }
+
+    fn spec(&self) -> Spec {
+        self.filter.spec()
+    }
+
+    fn accesses(&self) -> Accesses {
+        self.memory.accesses()
+    }
+
+    fn save(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.filter.save(), self.memory.to_bytes())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        self.filter.check(self.memory.remote())
+    }
+}
+
+/// Where a filter comes from.
+enum Source<'a> {
+    Empty { capacity: usize, bins: usize },
+    Saved { filter: Reader<'a>, remote: &'a [u8] },
+}
+
+type BoxedWhole = Box<dyn Whole + Send + Sync>;
+
+/// The one place where a kind becomes a type.
+fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
+    match spec.kind() {
+        Kind::Plain => pair::<Plain, MemorySet>(spec, source),
+        Kind::Simplified => pair::<Simplified, MemorySet>(spec, source),
+        Kind::PlainFull => pair::<PlainFull, MemoryMirror>(spec, source),
+        Kind::Cyclic | Kind::Varying => pair::<Cyclic, MemoryMirror>(spec, source),
+        Kind::Swapping => pair::<Swapping, MemoryMirror>(spec, source),
+        Kind::Cuckooing => pair::<Cuckooing, MemoryMirror>(spec, source),
+    }
+}
+
+fn pair<F, M>(spec: Spec, source: Source<'_>) -> Result<BoxedWhole>
+where
+    F: Build + Send + Sync + 'static,
+    M: InMemory<F::Remote> + Send + Sync + 'static,
+{
+    let pair: Pair<F, M> = match source {
+        Source::Empty { capacity, bins } => {
+            let filter = F::empty(spec, capacity, bins);
+            let memory = M::for_cells(filter.stats().cells);
+            Pair { filter, memory }
+        }
+        Source::Saved { filter, remote } => {
+            Pair { filter: F::read(spec, filter)?, memory: M::open(remote)? }
+        }
+    };
+    if !pair.memory.fits(pair.filter.stats().cells) {
+        return Err(Error::format("its remote is that of a filter of another size"));
+    }
+    Ok(Box::new(pair))
+}

@@ -1,0 +1,162 @@
+//! A word as lanes of equal width, and tests on all lanes at once.
+//!
+//! This is the bit-parallel query of Eppstein, "Cuckoo Filter: Simplification
+//! and Analysis", section 6, in a form without its two snags. The paper adds 1
+//! to each lane of the complemented difference and looks for carries: that
+//! needs one bit of room above the last lane, and the carry out of a matching
+//! lane can flag the lane above it as well. Here the high bit of each lane is
+//! kept out of the addition, so nothing leaves a lane:
+//!
+//! ```text
+//! difference     x          lane = 0 where the lane matches
+//! (x & low) + low           high bit set  iff  any low bit of the lane is set
+//! ... | x                   high bit set  iff  any bit of the lane is set
+//! ```
+
+use super::packed::mask;
+
+/// `count` lanes of `width` bits, from the lowest bits of a word up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// The lowest bit of each lane.
+    ones: u64,
+    /// The highest bit of each lane.
+    highs: u64,
+    /// All other bits of each lane.
+    lows: u64,
+    width: u32,
+    bits: u32,
+}
+
+impl Lanes {
+    /// `None` where the lanes do not fit a word.
+    pub(crate) fn new(count: u32, width: u32) -> Option<Self> {
+        let bits = count.checked_mul(width)?;
+        if width < 2 || count == 0 || bits > 64 {
+            return None;
+        }
+        let ones = (0..count).fold(0, |word, lane| word | 1 << (lane * width));
+        let highs = ones << (width - 1);
+        Some(Lanes { ones, highs, lows: mask(bits) & !highs, width, bits })
+    }
+
+    /// Bits of all lanes together.
+    #[inline]
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// `value` in every lane.
+    #[inline]
+    pub(crate) fn broadcast(&self, value: u64) -> u64 {
+        self.ones.wrapping_mul(value)
+    }
+
+    /// The high bit of every lane of `word` that is zero.
+    #[inline]
+    pub(crate) fn zeros(&self, word: u64) -> u64 {
+        !(((word & self.lows) + self.lows) | word) & self.highs
+    }
+
+    /// Whether any lane of `word` is zero.
+    #[inline]
+    pub(crate) fn any_zero(&self, word: u64) -> bool {
+        self.zeros(word) != 0
+    }
+
+    /// All bits of the lanes that are marked at their high bit.
+    #[inline]
+    pub(crate) fn spread(&self, marks: u64) -> u64 {
+        (marks >> (self.width - 1)).wrapping_mul(mask(self.width))
+    }
+
+    /// The lowest bit of each lane.
+    #[inline]
+    pub(crate) fn ones(&self) -> u64 {
+        self.ones
+    }
+
+    /// The value in lane `index`.
+    #[inline]
+    pub(crate) fn lane(&self, word: u64, index: u32) -> u64 {
+        word >> (index * self.width) & mask(self.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn naive_zeros(word: u64, count: u32, width: u32) -> u64 {
+        (0..count)
+            .filter(|lane| word >> (lane * width) & mask(width) == 0)
+            .fold(0, |marks, lane| marks | 1 << (lane * width + width - 1))
+    }
+
+    /// The paper's own formula, with its bit of room.
+    fn paper_marks(word: u64, value: u64, count: u32, width: u32) -> u128 {
+        let ones = (0..count).fold(0u128, |w, lane| w | 1 << (lane * width));
+        let q = u128::from(word) ^ (u128::from(value ^ mask(width)) * ones);
+        ((q + ones) ^ q ^ ones) & ones << width
+    }
+
+    #[test]
+    fn all_words_and_values_of_small_sizes() {
+        for (count, width) in
+            [(1, 2), (2, 2), (4, 2), (7, 2), (2, 3), (4, 3), (5, 3), (3, 4), (4, 4), (2, 7)]
+        {
+            let lanes = Lanes::new(count, width).expect("fits");
+            for word in 0..1u64 << (count * width) {
+                for value in 0..1u64 << width {
+                    let difference = word ^ lanes.broadcast(value);
+                    let expected = naive_zeros(difference, count, width);
+                    assert_eq!(
+                        lanes.zeros(difference),
+                        expected,
+                        "{count}x{width} {word:b} {value:b}"
+                    );
+                    // The paper's first flag is right; a later one may not be.
+                    let paper = paper_marks(word, value, count, width);
+                    assert_eq!(paper == 0, expected == 0);
+                    if expected != 0 {
+                        assert_eq!(paper.trailing_zeros() - 1, expected.trailing_zeros());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_papers_carry_flags_a_lane_that_does_not_match() {
+        // Lane 0 matches 5; lane 1 holds 5 ^ 1, which the carry turns into a flag.
+        let word = (5 ^ 1) << 4 | 5;
+        assert_eq!(paper_marks(word, 5, 2, 4).count_ones(), 2);
+        let lanes = Lanes::new(2, 4).expect("fits");
+        assert_eq!(lanes.zeros(word ^ lanes.broadcast(5)).count_ones(), 1);
+    }
+
+    #[test]
+    fn random_words_of_every_size_that_fits() {
+        let mut rng = Rng::new(3);
+        for width in 2..=64 {
+            for count in 1..=64 / width {
+                let lanes = Lanes::new(count, width).expect("fits");
+                for _ in 0..200 {
+                    // Lanes are zeroed at random so that matches are common.
+                    let mut word = rng.next() & mask(lanes.bits());
+                    for lane in 0..count {
+                        if rng.below(3) == 0 {
+                            word &= !(mask(width) << (lane * width));
+                        }
+                    }
+                    let marks = naive_zeros(word, count, width);
+                    assert_eq!(lanes.zeros(word), marks, "{count}x{width} {word:x}");
+                    let filled = word | lanes.spread(marks);
+                    assert!(!lanes.any_zero(filled));
+                }
+            }
+        }
+        assert!(Lanes::new(5, 13).is_none());
+    }
+}

@@ -1,0 +1,179 @@
+//! Cells of a fixed width from 1 to 64 bits, packed without gaps.
+//!
+//! ```text
+//! bytes   |   0    |   1    |   2    |   3    | ...        | 16 bytes of padding |
+//! cells   |----0-----|----1-----|----2-----|   (width 10)
+//! ```
+//!
+//! A cell starts at any bit, so one unaligned load of eight bytes, shifted by
+//! at most seven bits, reads it; only a cell (or a bin of cells read at once)
+//! wider than 57 bits may need a ninth byte. The padding lets the last cell be
+//! read like any other.
+
+use super::prefetch::prefetch;
+
+const PADDING: usize = 16;
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Packed {
+    bytes: Vec<u8>,
+    width: u32,
+    len: usize,
+}
+
+/// The lowest `count` bits (1 to 64) set.
+#[inline]
+pub(crate) const fn mask(count: u32) -> u64 {
+    u64::MAX >> (64 - count)
+}
+
+impl Packed {
+    /// `len` cells of `width` bits, all zero.
+    pub(crate) fn new(len: usize, width: u32) -> Self {
+        Packed { bytes: vec![0; Self::data_bytes(len, width) + PADDING], width, len }
+    }
+
+    /// The bytes that `len` cells fill, without the padding.
+    pub(crate) fn data_bytes(len: usize, width: u32) -> usize {
+        assert!((1..=64).contains(&width), "cells are 1 to 64 bits wide, not {width}");
+        let bits = len.checked_mul(width as usize).expect("the cells fit the address space");
+        bits.div_ceil(8)
+    }
+
+    /// Memory held for `len` cells, in bits, padding included.
+    pub(crate) fn bits_for(len: usize, width: u32) -> usize {
+        (Self::data_bytes(len, width) + PADDING) * 8
+    }
+
+    pub(crate) fn width(&self) -> u32 {
+        self.width
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Memory held, in bits.
+    pub(crate) fn bits(&self) -> usize {
+        self.bytes.capacity() * 8
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> u64 {
+        self.window(index, self.width)
+    }
+
+    /// `bits` bits (up to 64) from the start of cell `first` on: a bin at once.
+    #[inline]
+    pub(crate) fn window(&self, first: usize, bits: u32) -> u64 {
+        debug_assert!(
+            first * self.width as usize + bits as usize <= self.len * self.width as usize
+        );
+        let at = first * self.width as usize;
+        let (byte, shift) = (at / 8, (at % 8) as u32);
+        let mut window = self.load(byte) >> shift;
+        if shift + bits > 64 {
+            window |= u64::from(self.bytes[byte + 8]) << (64 - shift);
+        }
+        window & mask(bits)
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, index: usize, value: u64) {
+        assert!(index < self.len, "cell {index} of {}", self.len);
+        debug_assert!(value & !mask(self.width) == 0, "{value} is wider than {} bits", self.width);
+        let at = index * self.width as usize;
+        let (byte, shift) = (at / 8, (at % 8) as u32);
+        let word = self.load(byte) & !(mask(self.width) << shift) | value << shift;
+        self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
+        if shift + self.width > 64 {
+            let spill = 64 - shift;
+            let ninth = &mut self.bytes[byte + 8];
+            *ninth = *ninth & !((mask(self.width) >> spill) as u8) | (value >> spill) as u8;
+        }
+    }
+
+    /// Asks for the memory of cell `index` ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        prefetch(&self.bytes, index * self.width as usize / 8);
+    }
+
+    /// The packed bytes, without the padding.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - PADDING]
+    }
+
+    /// Cells from bytes that [`Packed::as_bytes`] gave. `None` when the length
+    /// is wrong or bits behind the last cell are set.
+    pub(crate) fn from_bytes(data: &[u8], len: usize, width: u32) -> Option<Self> {
+        let bits = len.checked_mul(width as usize)?;
+        if data.len() != bits.div_ceil(8) {
+            return None;
+        }
+        let used_of_last = bits % 8;
+        if used_of_last != 0 && data[data.len() - 1] >> used_of_last != 0 {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(data.len() + PADDING);
+        bytes.extend_from_slice(data);
+        bytes.resize(data.len() + PADDING, 0);
+        Some(Packed { bytes, width, len })
+    }
+
+    #[inline]
+    fn load(&self, byte: usize) -> u64 {
+        let eight = &self.bytes[byte..byte + 8];
+        u64::from_le_bytes(eight.try_into().expect("a slice of eight bytes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn every_width_agrees_with_a_vector_of_numbers() {
+        let mut rng = Rng::new(1);
+        for width in 1..=64 {
+            let mut packed = Packed::new(67, width);
+            let mut plain = vec![0u64; 67];
+            for _ in 0..2000 {
+                let index = rng.below(67) as usize;
+                let value = rng.next() & mask(width);
+                packed.set(index, value);
+                plain[index] = value;
+            }
+            let unpacked: Vec<u64> = (0..67).map(|i| packed.get(i)).collect();
+            assert_eq!(unpacked, plain, "width {width}");
+            let again = Packed::from_bytes(packed.as_bytes(), 67, width).expect("its own bytes");
+            assert!(again == packed, "width {width}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_the_cells_it_covers() {
+        let mut rng = Rng::new(2);
+        for width in 2..=32 {
+            let per_window = (64 / width) as usize;
+            let mut packed = Packed::new(50 * per_window, width);
+            (0..packed.len()).for_each(|i| packed.set(i, rng.next() & mask(width)));
+            for bin in 0..50 {
+                let window = packed.window(bin * per_window, per_window as u32 * width);
+                for slot in 0..per_window {
+                    let lane = window >> (slot as u32 * width) & mask(width);
+                    assert_eq!(lane, packed.get(bin * per_window + slot), "width {width}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_the_wrong_length_or_with_stray_bits_are_refused() {
+        assert!(Packed::from_bytes(&[0; 4], 3, 10).is_some());
+        assert!(Packed::from_bytes(&[0; 3], 3, 10).is_none());
+        assert!(Packed::from_bytes(&[0; 5], 3, 10).is_none());
+        assert!(Packed::from_bytes(&[0, 0, 0, 0b0100_0000], 3, 10).is_none());
+    }
+}

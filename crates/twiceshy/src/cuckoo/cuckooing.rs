@@ -1,0 +1,157 @@
+//! The cuckooing adaptive cuckoo filter: a key that collides with a query
+//! moves on to its bin in the next table.
+//!
+//! Kopelowitz, McCauley, Porat, "Support Optimality and Adaptive Cuckoo
+//! Filters", section 2.3. Their analysis wants a moved key to collide again
+//! with probability `epsilon / n`; with one fingerprint for all tables it would
+//! be `1 / n`, so by default the fingerprint depends on the table.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec, Tags};
+
+use super::mirrored::{Hashes, Mirrored, Rule, fingerprint};
+use super::table::{EMPTY, Place};
+
+/// One fingerprint for each table, or one for all.
+#[derive(Clone, Copy)]
+pub struct Cuckooing {
+    width: u32,
+    per_table: bool,
+}
+
+impl Cuckooing {
+    #[inline]
+    fn tag(&self, hashes: Hashes, table: u32) -> u64 {
+        fingerprint(hashes.tag(if self.per_table { table } else { 0 }), self.width)
+    }
+}
+
+impl Rule for Cuckooing {
+    const KINDS: &[Kind] = &[Kind::Cuckooing];
+
+    fn new(spec: &Spec) -> Self {
+        Cuckooing { width: spec.f, per_table: spec.tags == Tags::Table }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64 {
+        self.tag(hashes, place.table)
+    }
+
+    #[inline]
+    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64 {
+        lanes.broadcast(self.tag(hashes, table))
+    }
+
+    /// Moves each colliding key to its next table, and whatever sits there
+    /// out of its way, in a draft; the draft is written when all have a place.
+    /// Too many moves: new hash functions for the whole filter.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()> {
+        filter.rng.stir(query);
+        let size = (filter.len() as f64).log2().ceil().max(1.0) as usize;
+        let mut draft =
+            Draft { moves_left: filter.spec().moves as usize * size, ..Draft::default() };
+        for &(cell, stored) in colliding {
+            let moved_already = draft.edit(cell).is_some_and(|now| now != Some(stored));
+            if !moved_already && !draft.move_on(filter, cell, stored, remote)? {
+                // Where no hash functions fit either, all stays as it was.
+                return filter.rehash(remote).map(|_| ());
+            }
+        }
+        draft.write(filter, remote)
+    }
+}
+
+/// Changes that are thought through before any is made.
+#[derive(Default)]
+struct Draft {
+    /// What cells are going to hold.
+    edits: Vec<(usize, Option<Digest>)>,
+    moves: usize,
+    moves_left: usize,
+}
+
+impl Draft {
+    /// What a cell is going to hold, if the draft changes it.
+    fn edit(&self, cell: usize) -> Option<Option<Digest>> {
+        self.edits.iter().find(|(at, _)| *at == cell).map(|(_, content)| *content)
+    }
+
+    fn set(&mut self, cell: usize, content: Option<Digest>) {
+        match self.edits.iter_mut().find(|(at, _)| *at == cell) {
+            Some((_, edited)) => *edited = content,
+            None => self.edits.push((cell, content)),
+        }
+    }
+
+    fn is_empty(&self, filter: &Mirrored<Cuckooing>, cell: usize) -> bool {
+        self.edit(cell).map_or_else(|| filter.table.is_empty(cell), |content| content.is_none())
+    }
+
+    /// Moves the key in `cell` to its next table, and others on as an
+    /// insertion would. `false` when that takes too many moves.
+    fn move_on(
+        &mut self,
+        filter: &mut Mirrored<Cuckooing>,
+        cell: usize,
+        stored: Digest,
+        remote: &mut dyn Mirror,
+    ) -> Result<bool> {
+        let shape = filter.table.shape;
+        self.set(cell, None);
+        let (mut homeless, mut from) = (stored, shape.place(cell).table);
+        let mut first = true;
+        loop {
+            if self.moves_left == 0 {
+                return Ok(false);
+            }
+            self.moves_left -= 1;
+            self.moves += 1;
+            let hashes = filter.hashes(homeless);
+            let next = (from + 1) % shape.tables;
+            // The collided key has to take the next table; whoever it drives
+            // out may take any empty cell of its own, and so may the collided
+            // key when a loop drives it out in turn, but not its old one.
+            let tables = if first { next..next + 1 } else { 0..shape.tables };
+            first = false;
+            let empty = tables
+                .filter(|&table| table != from)
+                .flat_map(|table| shape.bin_cells(filter.first_cell(hashes, table)))
+                .find(|&at| self.is_empty(filter, at) && (homeless, at) != (stored, cell));
+            if let Some(at) = empty {
+                self.set(at, Some(homeless));
+                return Ok(true);
+            }
+            let slot = filter.rng.below(u64::from(shape.slots)) as usize;
+            let victim_cell = filter.first_cell(hashes, next) + slot;
+            let victim = match self.edit(victim_cell) {
+                Some(Some(content)) => content,
+                // Only the cell that the collided key left may be empty here.
+                Some(None) => return Ok(false),
+                None => remote.get(victim_cell).map_err(Error::Remote)?,
+            };
+            self.set(victim_cell, Some(homeless));
+            (homeless, from) = (victim, next);
+        }
+    }
+
+    fn write(self, filter: &mut Mirrored<Cuckooing>, remote: &mut dyn Mirror) -> Result<()> {
+        let writes: Vec<(usize, Digest)> =
+            self.edits.iter().filter_map(|&(cell, content)| Some((cell, content?))).collect();
+        filter.write(&writes, self.moves, remote)?;
+        for &(cell, content) in &self.edits {
+            if content.is_none() {
+                filter.table.set(cell, EMPTY);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! The cyclic adaptive cuckoo filter: a few selector bits in every cell say
+//! which of several fingerprints of the key it holds.
+//!
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.1
+//! (algorithms 1 and 2) and 3.2 (varying ranges); Kopelowitz, McCauley, Porat,
+//! section 2.4.
+//!
+//! A cell's values are divided among the fingerprint functions, so a value
+//! alone says which function made it:
+//!
+//! ```text
+//! equal ranges      0 | f0: 1..2^f | f1: 2^f+1..2*2^f | ...          2^s functions
+//! varying ranges    0 | f0: everything that does not start with r ones |
+//!                   f1, ..., f(2^s): r ones, s bits of the function, f-r bits
+//! ```
+//!
+//! With equal ranges the first value of each is left out: in function 0 it
+//! would be the empty cell, in the others the exception would cost more than
+//! it gives.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::{Digest, reduce32};
+use crate::error::Result;
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec};
+
+use super::mirrored::{Hashes, Mirrored, Rule};
+use super::table::{Place, Table};
+
+/// Fingerprint functions and their ranges of cell values.
+#[derive(Clone, Copy)]
+pub struct Cyclic {
+    /// Bits of a fingerprint below the function's number.
+    below: u32,
+    /// Function 0 has every value below this one.
+    first_end: u64,
+    /// Functions that follow function 0.
+    others: u32,
+    /// The lowest value of an equal range is left out.
+    skip: u64,
+    retry: bool,
+}
+
+impl Cyclic {
+    /// Which function made a value.
+    #[inline]
+    fn selector(&self, value: u64) -> u32 {
+        if value < self.first_end { 0 } else { 1 + ((value - self.first_end) >> self.below) as u32 }
+    }
+
+    /// The value that function `selector` gives a key.
+    #[inline]
+    fn value(&self, hashes: Hashes, selector: u32) -> u64 {
+        let hash = hashes.tag(selector);
+        if selector == 0 {
+            return 1 + reduce32(hash, self.first_end - 1);
+        }
+        let start = self.first_end + (u64::from(selector - 1) << self.below);
+        start + self.skip + reduce32(hash, (1 << self.below) - self.skip)
+    }
+
+    /// The function after `selector`, under which `query` and `stored` differ
+    /// if there is one and the filter was told to look for it.
+    fn next(&self, selector: u32, query: Hashes, stored: Hashes) -> u32 {
+        let functions = self.others + 1;
+        let following = |step| (selector + step) % functions;
+        let differs = |&next: &u32| self.value(query, next) != self.value(stored, next);
+        let steps = if self.retry { functions } else { 2 };
+        (1..steps).map(following).find(differs).unwrap_or(following(1))
+    }
+}
+
+impl Rule for Cyclic {
+    const KINDS: &[Kind] = &[Kind::Cyclic, Kind::Varying];
+
+    fn new(spec: &Spec) -> Self {
+        let (below, first_end, others, skip) = match spec.kind {
+            Kind::Varying => {
+                let values = 1u64 << (spec.f + spec.s);
+                (spec.f - spec.r, values - (values >> spec.r), 1 << spec.s, 0)
+            }
+            _ => (spec.f, 1 << spec.f, (1 << spec.s) - 1, 1),
+        };
+        Cyclic { below, first_end, others, skip, retry: spec.retry }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, _: Place) -> u64 {
+        self.value(hashes, 0)
+    }
+
+    #[inline]
+    fn holds(&self, value: u64, hashes: Hashes, _: Place) -> bool {
+        value == self.value(hashes, self.selector(value))
+    }
+
+    fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
+        lanes.broadcast(self.value(hashes, 0))
+    }
+
+    /// No pattern: each cell says for itself which fingerprint to compare.
+    #[inline]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32) -> bool {
+        let first = hashes.first_cell(&cells.shape, table);
+        let mut hit = false;
+        for cell in cells.shape.bin_cells(first) {
+            let value = cells.get(cell);
+            hit |= value == self.value(hashes, self.selector(value));
+        }
+        hit
+    }
+
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        _: &mut dyn Mirror,
+    ) -> Result<()> {
+        let rule = filter.rule;
+        let query = filter.hashes(query);
+        for &(cell, stored) in colliding {
+            let stored = filter.hashes(stored);
+            let selector = rule.selector(filter.table.get(cell));
+            let next = rule.next(selector, query, stored);
+            filter.table.set(cell, rule.value(stored, next));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::EMPTY;
+    use super::*;
+
+    #[test]
+    fn every_value_belongs_to_the_function_that_made_it() {
+        for text in
+            ["cyclic:f=3,s=1", "cyclic:f=4,s=3", "varying:f=4,s=2,r=1", "varying:f=5,s=0,r=3"]
+        {
+            let spec: Spec = text.parse().expect("a filter");
+            let rule = Cyclic::new(&spec);
+            let functions = rule.others + 1;
+            let mut seen = vec![std::collections::BTreeSet::new(); functions as usize];
+            for word in 0..4000u64 {
+                let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
+                for selector in 0..functions {
+                    let value = rule.value(hashes, selector);
+                    assert!(value != EMPTY && value < 1 << spec.cell_bits(), "{text}: {value}");
+                    assert_eq!(rule.selector(value), selector, "{text}: {value}");
+                    seen[selector as usize].insert(value);
+                }
+            }
+            // Every value of every range occurs: the papers' range sizes, less
+            // the reserved ones.
+            let sizes: Vec<usize> = seen.iter().map(|values| values.len()).collect();
+            let expected: Vec<usize> = match text {
+                "cyclic:f=3,s=1" => vec![7, 7],
+                "cyclic:f=4,s=3" => vec![15; 8],
+                "varying:f=4,s=2,r=1" => vec![31, 8, 8, 8, 8],
+                _ => vec![27, 4],
+            };
+            assert_eq!(sizes, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! The general adaptive cuckoo filter, over any rule for what a cell stores.
+//!
+//! Kopelowitz, McCauley, Porat, "Support Optimality and Adaptive Cuckoo
+//! Filters", sections 2.1 and 2.2. A key has one bin in each of `k` tables,
+//! from real hashes of the key (not from its fingerprint), so moving it needs
+//! the remote: a [`Mirror`] that knows which digest sits in which cell.
+//!
+//! A [`Rule`] says which value a digest leaves in a cell and what changes after
+//! a false positive. The rules are the variants: [`super::plain_full::PlainFull`] (never
+//! adapts), [`super::cyclic::Cyclic`], [`super::swapping::Swapping`] and
+//! [`super::cuckooing::Cuckooing`].
+//!
+//! Every change is planned with reads alone, then written to the mirror in one
+//! call, then made here: a failure at any point has changed nothing.
+
+use std::collections::HashSet;
+
+use crate::any::{Build, spec_of};
+use crate::bits::lanes::Lanes;
+use crate::digest::{Digest, reduce32};
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::{Reader, Writer};
+use crate::remote::{MemoryMirror, Mirror};
+use crate::rng::Rng;
+use crate::spec::{Kind, Spec, WhenFull};
+
+use super::search;
+use super::table::{EMPTY, Place, Shape, Table};
+
+/// The hash functions of one digest: bins in every table, and tags.
+///
+/// ```text
+/// stream of the digest  | bin in table 0 | ... | bin in table k-1 | tag 0 | tag 1 | ...
+///                         32 bits each                              32 bits each
+/// ```
+#[derive(Clone, Copy)]
+pub struct Hashes {
+    stream: Digest,
+    tables: u32,
+}
+
+const HASH_BITS: u32 = 32;
+
+impl Hashes {
+    #[inline]
+    pub(crate) fn new(digest: Digest, seed: u64, tables: u32) -> Self {
+        Hashes { stream: digest.rehashed(seed), tables }
+    }
+
+    /// The bin in one of the tables.
+    #[inline]
+    fn bin(self, table: u32, bins: usize) -> usize {
+        reduce32(self.stream.bits(HASH_BITS * table, HASH_BITS), bins as u64) as usize
+    }
+
+    /// The first cell of the bin in one of the tables.
+    #[inline]
+    pub(crate) fn first_cell(self, shape: &Shape, table: u32) -> usize {
+        shape.first_cell(table, self.bin(table, shape.bins))
+    }
+
+    /// The 32-bit hash from which tag `index` is made.
+    #[inline]
+    pub(crate) fn tag(self, index: u32) -> u64 {
+        self.tag_bits(HASH_BITS * index, HASH_BITS)
+    }
+
+    /// Bits of the stream behind the bins.
+    #[inline]
+    pub(crate) fn tag_bits(self, at: u32, count: u32) -> u64 {
+        self.stream.bits(HASH_BITS * self.tables + at, count)
+    }
+}
+
+/// A fingerprint of `width` bits that is not zero, because zero marks an empty
+/// cell: uniform over `2^width - 1` values.
+#[inline]
+pub(crate) fn fingerprint(hash: u64, width: u32) -> u64 {
+    1 + reduce32(hash, (1 << width) - 1)
+}
+
+/// What a variant makes of the general filter.
+pub trait Rule: Copy + Sized {
+    /// The kinds that this rule serves.
+    const KINDS: &[Kind];
+
+    /// The rule of a description.
+    fn new(spec: &Spec) -> Self;
+
+    /// What a digest leaves in a cell when it arrives there.
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64;
+
+    /// Whether a cell's value may be what the digest left there.
+    #[inline]
+    fn holds(&self, value: u64, hashes: Hashes, place: Place) -> bool {
+        value == self.arrival(hashes, place)
+    }
+
+    /// What the digest would leave in every cell of its bin in `table`.
+    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64;
+
+    /// Whether any cell of the digest's bin in `table` may hold it.
+    #[inline]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32) -> bool {
+        let bin = hashes.bin(table, cells.shape.bins);
+        let first = cells.shape.first_cell(table, bin);
+        match cells.lanes() {
+            Some(lanes) => {
+                let pattern = self.pattern(hashes, table, lanes);
+                lanes.any_zero(cells.bin(first, lanes) ^ pattern)
+            }
+            None => (0..cells.shape.slots).any(|slot| {
+                let value = cells.get(first + slot as usize);
+                self.holds(value, hashes, Place { table, bin, slot })
+            }),
+        }
+    }
+
+    /// Changes the filter so that `query`, which collides with the digests in
+    /// these cells, collides no more.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()>;
+}
+
+/// A cuckoo filter with real hashes of the key and a [`Mirror`] as its remote.
+#[derive(Clone)]
+pub struct Mirrored<R> {
+    pub(crate) rule: R,
+    pub(crate) table: Table,
+    pub(crate) rng: Rng,
+    spec: Spec,
+    seed: u64,
+    counts: Stats,
+}
+
+/// New sets of hash functions tried before the keys count as too many.
+const MAX_REBUILDS: u64 = 8;
+
+/// Digests whose memory [`Filter::contains_many`] asks for ahead.
+const BATCH: usize = 32;
+
+impl<R: Rule> Mirrored<R> {
+    /// An empty filter for `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for another kind's description or an impossible capacity.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        spec.expect_kind(R::KINDS)?;
+        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// The filter that [`Filter::save`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no such filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let reader = Reader::open(bytes)?;
+        let spec = spec_of(&reader)?;
+        spec.expect_kind(R::KINDS)?;
+        Self::read(spec, reader)
+    }
+
+    fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
+        let counts = Stats { capacity, ..Stats::default() };
+        Mirrored { rule: R::new(&spec), table, rng: Rng::new(0), spec, seed: 0, counts }
+    }
+
+    #[inline]
+    pub(crate) fn hashes(&self, digest: Digest) -> Hashes {
+        Hashes::new(digest, self.seed, self.table.shape.tables)
+    }
+
+    /// The first cell of a digest's bin in a table.
+    #[inline]
+    pub(crate) fn first_cell(&self, hashes: Hashes, table: u32) -> usize {
+        hashes.first_cell(&self.table.shape, table)
+    }
+
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.counts.len
+    }
+
+    /// Whether a cell's value may be what the digest left there.
+    pub(crate) fn holds(&self, cell: usize, hashes: Hashes) -> bool {
+        self.rule.holds(self.table.get(cell), hashes, self.table.shape.place(cell))
+    }
+
+    /// The query for a number of tables known when compiling, so that the
+    /// bits of each bin are cut with constant shifts.
+    #[inline]
+    fn probe<const TABLES: u32>(&self, digest: Digest) -> bool {
+        let hashes = Hashes::new(digest, self.seed, TABLES);
+        let mut hit = false;
+        for table in 0..TABLES {
+            hit |= self.rule.in_bin(&self.table, hashes, table);
+        }
+        hit
+    }
+
+    /// The cells that answer "maybe" for this digest.
+    fn matching(&self, digest: Digest) -> Vec<usize> {
+        if !self.contains(digest) {
+            return Vec::new();
+        }
+        let hashes = self.hashes(digest);
+        (0..self.table.shape.tables)
+            .flat_map(|table| self.table.shape.bin_cells(self.first_cell(hashes, table)))
+            .filter(|&cell| self.holds(cell, hashes))
+            .collect()
+    }
+
+    /// The cell that holds exactly this digest.
+    fn find(&self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<usize>> {
+        for cell in self.matching(digest) {
+            if remote.get(cell).map_err(Error::Remote)? == digest {
+                return Ok(Some(cell));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts digests into cells, in the mirror and here, and counts `kicks`.
+    pub(crate) fn write(
+        &mut self,
+        writes: &[(usize, Digest)],
+        kicks: usize,
+        remote: &mut dyn Mirror,
+    ) -> Result<()> {
+        remote.put(writes).map_err(Error::Remote)?;
+        for &(cell, digest) in writes {
+            let place = self.table.shape.place(cell);
+            self.table.set(cell, self.rule.arrival(self.hashes(digest), place));
+        }
+        self.counts.kicks += kicks as u64;
+        Ok(())
+    }
+
+    /// Puts a digest that is not stored into a cell, moving others out of its
+    /// way; `false` when no way was found.
+    fn place(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<bool> {
+        let hashes = self.hashes(digest);
+        let tables = self.table.shape.tables;
+        let empty =
+            (0..tables).find_map(|table| self.table.empty_cell(self.first_cell(hashes, table)));
+        if let Some(cell) = empty {
+            self.write(&[(cell, digest)], 0, remote)?;
+        } else {
+            let Some(writes) = self.make_room(digest, remote)? else {
+                return Ok(false);
+            };
+            self.write(&writes, writes.len() - 1, remote)?;
+        }
+        self.counts.len += 1;
+        Ok(true)
+    }
+
+    /// The moves that free a cell for `digest`, and its own.
+    fn make_room(
+        &mut self,
+        digest: Digest,
+        remote: &mut dyn Mirror,
+    ) -> Result<Option<Vec<(usize, Digest)>>> {
+        let hashes = self.hashes(digest);
+        let shape = self.table.shape;
+        let starts: Vec<usize> = (0..shape.tables)
+            .flat_map(|table| shape.bin_cells(self.first_cell(hashes, table)))
+            .collect();
+        let mut rng = self.rng.clone();
+        let mut occupants: Vec<(usize, Digest)> = Vec::new();
+        let path = search::path(
+            self.spec.search,
+            &starts,
+            &mut rng,
+            |cell| self.table.is_empty(cell),
+            |cell, choices| {
+                let occupant = remote.get(cell).map_err(Error::Remote)?;
+                occupants.push((cell, occupant));
+                let hashes = self.hashes(occupant);
+                let home = shape.place(cell).table;
+                for table in (0..shape.tables).filter(|&table| table != home) {
+                    choices.extend(shape.bin_cells(self.first_cell(hashes, table)));
+                }
+                Ok::<(), Error>(())
+            },
+        )?;
+        self.rng = rng;
+        let Some(path) = path else { return Ok(None) };
+        let occupant = |cell| {
+            let known = occupants.iter().find(|(at, _)| *at == cell);
+            known.expect("the search asked every occupant on its path").1
+        };
+        let mut writes = vec![(path[0], digest)];
+        writes.extend(path.windows(2).map(|step| (step[1], occupant(step[0]))));
+        Ok(Some(writes))
+    }
+
+    /// All stored digests, from the mirror.
+    fn digests(&self, remote: &mut dyn Mirror) -> Result<Vec<Digest>> {
+        self.table.occupied().map(|cell| remote.get(cell).map_err(Error::Remote)).collect()
+    }
+
+    /// Builds the filter anew from its remote, with `extra` as one more key,
+    /// other hash functions and this many bins a table. `false`, and nothing
+    /// has changed, when the keys do not fit.
+    fn renew(
+        &mut self,
+        capacity: usize,
+        bins: usize,
+        extra: Option<Digest>,
+        remote: &mut dyn Mirror,
+    ) -> Result<bool> {
+        let mut digests = self.digests(remote)?;
+        digests.extend(extra);
+        for attempt in 1..=MAX_REBUILDS {
+            let mut fresh = Self::empty(self.spec, capacity, bins);
+            if fresh.table.shape.cells() < digests.len() {
+                return Ok(false);
+            }
+            fresh.seed = self.seed.wrapping_add(attempt);
+            fresh.rng = self.rng.clone();
+            let mut layout = MemoryMirror::new(fresh.table.shape.cells());
+            let mut all_placed = true;
+            for &digest in &digests {
+                all_placed = all_placed && fresh.place(digest, &mut layout)?;
+            }
+            if all_placed {
+                remote.replace(layout.into_layout()).map_err(Error::Remote)?;
+                fresh.counts.adaptations = self.counts.adaptations;
+                fresh.counts.rebuilds = self.counts.rebuilds + 1;
+                fresh.counts.kicks += self.counts.kicks;
+                *self = fresh;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Builds the filter anew at its size; `false`, and nothing has changed,
+    /// when the keys do not fit with any hash functions tried.
+    pub(crate) fn rehash(&mut self, remote: &mut dyn Mirror) -> Result<bool> {
+        self.renew(self.counts.capacity, self.table.shape.bins, None, remote)
+    }
+}
+
+impl<R: Rule> Build for Mirrored<R> {
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let shape = Shape { tables: spec.k, bins, slots: spec.b };
+        Self::with_table(spec, Table::new(shape, spec.cell_bits()), capacity)
+    }
+
+    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+        let header = Header::read(&mut reader)?;
+        let bytes = reader.block("the cells")?;
+        reader.finish()?;
+        let shape = Shape { tables: spec.k, bins: header.bins, slots: spec.b };
+        let table = header.table(&spec, shape, bytes)?;
+        let mut filter = Self::with_table(spec, table, 0);
+        filter.seed = header.seed;
+        filter.rng = header.rng;
+        filter.counts = header.counts;
+        if filter.table.occupied().count() != filter.counts.len {
+            return Err(Error::format("its number of keys is not that of its occupied cells"));
+        }
+        Ok(filter)
+    }
+}
+
+impl<R: Rule> Filter for Mirrored<R> {
+    type Remote = dyn Mirror;
+
+    #[inline]
+    fn contains(&self, digest: Digest) -> bool {
+        match self.table.shape.tables {
+            2 => self.probe::<2>(digest),
+            4 => self.probe::<4>(digest),
+            tables => {
+                let hashes = self.hashes(digest);
+                (0..tables).any(|table| self.rule.in_bin(&self.table, hashes, table))
+            }
+        }
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        assert_eq!(digests.len(), found.len(), "one answer for each digest");
+        for (digests, found) in digests.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
+            for &digest in digests {
+                let hashes = self.hashes(digest);
+                for table in 0..self.table.shape.tables {
+                    self.table.prefetch(self.first_cell(hashes, table));
+                }
+            }
+            for (&digest, found) in digests.iter().zip(found) {
+                *found = self.contains(digest);
+            }
+        }
+    }
+
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if self.find(digest, remote)?.is_some() {
+            return Ok(false);
+        }
+        if self.place(digest, remote)? {
+            return Ok(true);
+        }
+        let Stats { len, capacity, .. } = self.counts;
+        let bins = self.table.shape.bins;
+        let placed = match self.spec.full {
+            WhenFull::Error => false,
+            WhenFull::Rebuild => {
+                len < capacity && self.renew(capacity, bins, Some(digest), remote)?
+            }
+            WhenFull::Grow => {
+                let larger = (len + 1).max(capacity + capacity / 2 + 1);
+                let more_bins = self.spec.bins_for(larger)?.max(self.spec.next_bins(bins));
+                self.renew(larger, more_bins, Some(digest), remote)?
+            }
+        };
+        if placed { Ok(true) } else { Err(Error::Full { digest, len, capacity }) }
+    }
+
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        let Some(cell) = self.find(digest, remote)? else { return Ok(false) };
+        self.table.set(cell, EMPTY);
+        self.counts.len -= 1;
+        Ok(true)
+    }
+
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
+        let mut colliding = Vec::new();
+        for cell in self.matching(digest) {
+            let occupant = remote.get(cell).map_err(Error::Remote)?;
+            if occupant == digest {
+                return Ok(Adapted::Stored);
+            }
+            colliding.push((cell, occupant));
+        }
+        if colliding.is_empty() {
+            return Ok(Adapted::Absent);
+        }
+        R::fix(self, digest, &colliding, remote)?;
+        if self.contains(digest) {
+            return Ok(Adapted::Unfixed);
+        }
+        self.counts.adaptations += 1;
+        Ok(Adapted::Fixed)
+    }
+
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
+        let bins = self.spec.bins_for(capacity)?;
+        if self.renew(capacity, bins, None, remote)? {
+            return Ok(());
+        }
+        Err(self.spec.too_small(self.counts.len, capacity))
+    }
+
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
+        if self.rehash(remote)? {
+            return Ok(());
+        }
+        Err(self.spec.too_small(self.counts.len, self.counts.capacity))
+    }
+
+    fn stats(&self) -> Stats {
+        Stats { cells: self.table.shape.cells(), bits: self.table.bits(), ..self.counts }
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let mut writer = Writer::new(&self.spec.to_string());
+        Header {
+            bins: self.table.shape.bins,
+            seed: self.seed,
+            rng: self.rng.clone(),
+            counts: self.counts,
+        }
+        .write(&mut writer);
+        writer.block(self.table.as_bytes());
+        writer.finish()
+    }
+
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
+        let mut seen = HashSet::new();
+        for cell in self.table.occupied() {
+            let digest = remote.get(cell).map_err(|error| error.to_string())?;
+            let hashes = self.hashes(digest);
+            let place = self.table.shape.place(cell);
+            if hashes.bin(place.table, self.table.shape.bins) != place.bin {
+                return Err(format!("{digest:?} does not belong in {place:?}"));
+            }
+            if !self.holds(cell, hashes) {
+                return Err(format!("{place:?} does not hold what {digest:?} left there"));
+            }
+            if !self.contains(digest) {
+                return Err(format!("{digest:?} in {place:?} is answered \"absent\""));
+            }
+            if !seen.insert(digest) {
+                return Err(format!("{digest:?} is stored twice"));
+            }
+        }
+        if seen.len() != self.counts.len {
+            return Err(format!("{} cells are occupied by {} keys", seen.len(), self.counts.len));
+        }
+        Ok(())
+    }
+}
+
+/// The numbers that every cuckoo filter saves before its cells.
+pub(crate) struct Header {
+    pub(crate) bins: usize,
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) counts: Stats,
+}
+
+impl Header {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u64(self.bins as u64);
+        writer.u64(self.seed);
+        writer.u64(self.rng.state);
+        writer.u64(self.counts.len as u64);
+        writer.u64(self.counts.capacity as u64);
+        writer.u64(self.counts.adaptations);
+        writer.u64(self.counts.rebuilds);
+        writer.u64(self.counts.kicks);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Header {
+            bins: reader.size("the number of bins")?,
+            seed: reader.u64("the seed")?,
+            rng: Rng::new(reader.u64("the random state")?),
+            counts: Stats {
+                len: reader.size("the number of keys")?,
+                capacity: reader.size("the capacity")?,
+                adaptations: reader.u64("the adaptations")?,
+                rebuilds: reader.u64("the rebuilds")?,
+                kicks: reader.u64("the kicks")?,
+                ..Stats::default()
+            },
+        })
+    }
+
+    /// The saved cells, when they are as many as the shape has.
+    pub(crate) fn table(&self, spec: &Spec, shape: Shape, bytes: &[u8]) -> Result<Table> {
+        let cells = (shape.tables as usize * shape.slots as usize).checked_mul(self.bins);
+        cells
+            .filter(|_| (1..=Spec::MAX_BINS).contains(&self.bins))
+            .and_then(|_| Table::from_bytes(bytes, shape, spec.cell_bits()))
+            .ok_or_else(|| {
+                Error::format(format!(
+                    "{} bytes of cells are not {} bins of {spec}",
+                    bytes.len(),
+                    self.bins
+                ))
+            })
+    }
+}

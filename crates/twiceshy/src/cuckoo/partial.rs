@@ -1,0 +1,394 @@
+//! Partial-key cuckoo filters: a fingerprint and the bin it sits in say where
+//! else it may sit, so moving it needs no remote.
+//!
+//! A [`Pairing`] says which two bins a fingerprint has: the original filter is
+//! [`super::plain`], the simplified one [`super::simplified`]. Two keys with
+//! one fingerprint in one bin keep two cells, so that removing one never
+//! denies the other.
+//!
+//! The remote is the bare set of stored digests. It is asked whether a key is
+//! really stored before one is removed (removing the fingerprint of an absent
+//! key would deny another), and for all of them when the filter is rebuilt.
+
+use crate::any::{Build, spec_of};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::{Reader, Writer};
+use crate::remote::{ALL, Ordered};
+use crate::rng::Rng;
+use crate::spec::{Kind, Spec, WhenFull};
+
+use super::mirrored::Header;
+use super::search;
+use super::stash::Stash;
+use super::table::{EMPTY, Shape, Table};
+
+/// Which two bins a digest's fingerprint may sit in.
+pub trait Pairing: Copy {
+    /// The kind that it makes.
+    const KIND: Kind;
+
+    /// The pairing of a description and a number of bins.
+    fn new(spec: &Spec, bins: usize) -> Self;
+
+    /// A digest's first bin and its fingerprint, which is never zero.
+    fn home(&self, digest: Digest) -> (usize, u64);
+
+    /// The other bin of a fingerprint; its other bin is `bin` again.
+    fn other(&self, bin: usize, fingerprint: u64) -> usize;
+}
+
+/// A partial-key cuckoo filter, with an [`Ordered`] remote.
+#[derive(Clone)]
+pub struct PartialKey<P> {
+    pairing: P,
+    table: Table,
+    stash: Stash,
+    rng: Rng,
+    spec: Spec,
+    seed: u64,
+    counts: Stats,
+}
+
+/// New sets of hash functions tried before the keys count as too many.
+const MAX_REBUILDS: u64 = 8;
+
+/// Digests whose memory [`Filter::contains_many`] asks for ahead.
+const BATCH: usize = 32;
+
+/// A digest's fingerprint and its two bins.
+#[derive(Clone, Copy)]
+struct Homes {
+    fingerprint: u64,
+    bins: [usize; 2],
+}
+
+impl<P: Pairing> PartialKey<P> {
+    /// An empty filter for `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for another kind's description or an impossible capacity.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        spec.expect_kind(&[P::KIND])?;
+        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// The filter that [`Filter::save`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no such filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let reader = Reader::open(bytes)?;
+        let spec = spec_of(&reader)?;
+        spec.expect_kind(&[P::KIND])?;
+        Self::read(spec, reader)
+    }
+
+    fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
+        let bins = table.shape.bins;
+        PartialKey {
+            pairing: P::new(&spec, bins),
+            table,
+            stash: Stash::new(&spec, bins),
+            rng: Rng::new(0),
+            spec,
+            seed: 0,
+            counts: Stats { capacity, ..Stats::default() },
+        }
+    }
+
+    #[inline]
+    fn homes(&self, digest: Digest) -> Homes {
+        let (bin, fingerprint) = self.pairing.home(digest.rehashed(self.seed));
+        Homes { fingerprint, bins: [bin, self.pairing.other(bin, fingerprint)] }
+    }
+
+    /// The first cell of a bin.
+    #[inline]
+    fn first_cell(&self, bin: usize) -> usize {
+        self.table.shape.first_cell(0, bin)
+    }
+
+    /// Whether a cell of the two bins holds the fingerprint.
+    #[inline]
+    fn in_bins(&self, homes: Homes) -> bool {
+        let [one, other] = homes.bins.map(|bin| self.first_cell(bin));
+        match self.table.lanes() {
+            Some(lanes) => {
+                let pattern = lanes.broadcast(homes.fingerprint);
+                let hits = lanes.zeros(self.table.bin(one, lanes) ^ pattern)
+                    | lanes.zeros(self.table.bin(other, lanes) ^ pattern);
+                hits != 0
+            }
+            None => self.find(homes).is_some(),
+        }
+    }
+
+    /// A cell of the two bins that holds the fingerprint.
+    fn find(&self, homes: Homes) -> Option<usize> {
+        homes
+            .bins
+            .into_iter()
+            .flat_map(|bin| self.table.shape.bin_cells(self.first_cell(bin)))
+            .find(|&cell| self.table.get(cell) == homes.fingerprint)
+    }
+
+    /// Adds a digest's fingerprint without asking the remote, as a filter with
+    /// none would: a digest added twice has to be deleted twice. `false`, and
+    /// nothing has changed, when there is no room.
+    pub fn add(&mut self, digest: Digest) -> bool {
+        let homes = self.homes(digest);
+        let empty =
+            homes.bins.into_iter().find_map(|bin| self.table.empty_cell(self.first_cell(bin)));
+        let cell = empty.or_else(|| self.make_room(homes));
+        match cell {
+            Some(cell) => self.table.set(cell, homes.fingerprint),
+            None if self.stash.push(homes.bins, homes.fingerprint) => {}
+            None => return false,
+        }
+        self.counts.len += 1;
+        true
+    }
+
+    /// Removes one fingerprint like the digest's without asking the remote.
+    /// The digest must have been added: deleting another may deny a stored key.
+    /// `false` when there is no such fingerprint.
+    pub fn delete(&mut self, digest: Digest) -> bool {
+        let homes = self.homes(digest);
+        if let Some(cell) = self.find(homes) {
+            // A stashed fingerprint that belongs here moves in.
+            let bin = self.table.shape.place(cell).bin;
+            let waiting = self.stash.pop_for(bin).unwrap_or(EMPTY);
+            self.table.set(cell, waiting);
+        } else if !self.stash.remove(homes.bins, homes.fingerprint) {
+            return false;
+        }
+        self.counts.len -= 1;
+        true
+    }
+
+    /// Moves fingerprints so that a cell of the two bins is free.
+    #[cold]
+    fn make_room(&mut self, homes: Homes) -> Option<usize> {
+        let shape = self.table.shape;
+        let starts: Vec<usize> =
+            homes.bins.into_iter().flat_map(|bin| shape.bin_cells(self.first_cell(bin))).collect();
+        let (table, pairing) = (&self.table, self.pairing);
+        let Ok(path) = search::path::<std::convert::Infallible>(
+            self.spec.search,
+            &starts,
+            &mut self.rng,
+            |cell| table.is_empty(cell),
+            |cell, choices| {
+                let other = pairing.other(shape.place(cell).bin, table.get(cell));
+                choices.extend(shape.bin_cells(shape.first_cell(0, other)));
+                Ok(())
+            },
+        );
+        let path = path?;
+        for step in path.windows(2).rev() {
+            let moved = self.table.get(step[0]);
+            self.table.set(step[1], moved);
+        }
+        self.counts.kicks += path.len() as u64 - 1;
+        Some(path[0])
+    }
+
+    /// A filter of all digests of the remote and `extra`, with other hash
+    /// functions and this many bins; `None` when they do not fit.
+    fn renewed(
+        &self,
+        capacity: usize,
+        bins: usize,
+        extra: Option<Digest>,
+        remote: &mut dyn Ordered,
+    ) -> Result<Option<Self>> {
+        for attempt in 1..=MAX_REBUILDS {
+            let mut fresh = Self::empty(self.spec, capacity, bins);
+            fresh.seed = self.seed.wrapping_add(attempt);
+            fresh.rng = self.rng.clone();
+            let mut all_added = extra.is_none_or(|digest| fresh.add(digest));
+            remote
+                .visit(ALL, &mut |digest| all_added = all_added && fresh.add(digest))
+                .map_err(Error::Remote)?;
+            if all_added {
+                fresh.counts.adaptations = self.counts.adaptations;
+                fresh.counts.rebuilds = self.counts.rebuilds + 1;
+                fresh.counts.kicks += self.counts.kicks;
+                return Ok(Some(fresh));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<P: Pairing> Build for PartialKey<P> {
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let shape = Shape { tables: 1, bins, slots: spec.b };
+        Self::with_table(spec, Table::new(shape, spec.cell_bits()), capacity)
+    }
+
+    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+        let header = Header::read(&mut reader)?;
+        let bytes = reader.block("the cells")?;
+        let shape = Shape { tables: 1, bins: header.bins, slots: spec.b };
+        if !spec.accepts_bins(header.bins) {
+            return Err(Error::format(format!(
+                "{} bins are no whole subtables of {spec}",
+                header.bins
+            )));
+        }
+        let table = header.table(&spec, shape, bytes)?;
+        let mut filter = Self::with_table(spec, table, 0);
+        filter.stash.read(&mut reader)?;
+        reader.finish()?;
+        filter.seed = header.seed;
+        filter.rng = header.rng;
+        filter.counts = header.counts;
+        let held = filter.table.occupied().count() + filter.stash.len();
+        if held != filter.counts.len {
+            return Err(Error::format("its number of keys is not that of its fingerprints"));
+        }
+        Ok(filter)
+    }
+}
+
+/// Whether the remote has this digest.
+fn stored(digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
+    let mut found = false;
+    remote.visit(digest..=digest, &mut |_| found = true).map_err(Error::Remote)?;
+    Ok(found)
+}
+
+impl<P: Pairing> Filter for PartialKey<P> {
+    type Remote = dyn Ordered;
+
+    #[inline]
+    fn contains(&self, digest: Digest) -> bool {
+        let homes = self.homes(digest);
+        self.in_bins(homes) || self.stash.holds(homes.bins, homes.fingerprint)
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        assert_eq!(digests.len(), found.len(), "one answer for each digest");
+        for (digests, found) in digests.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
+            for &digest in digests {
+                for bin in self.homes(digest).bins {
+                    self.table.prefetch(self.first_cell(bin));
+                }
+            }
+            for (&digest, found) in digests.iter().zip(found) {
+                *found = self.contains(digest);
+            }
+        }
+    }
+
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if self.contains(digest) && stored(digest, remote)? {
+            return Ok(false);
+        }
+        if self.add(digest) {
+            if let Err(error) = remote.insert(digest) {
+                self.delete(digest);
+                return Err(Error::Remote(error));
+            }
+            return Ok(true);
+        }
+        let Stats { len, capacity, .. } = self.counts;
+        let bins = self.table.shape.bins;
+        let renewed = match self.spec.full {
+            WhenFull::Error => None,
+            WhenFull::Rebuild if len >= capacity => None,
+            WhenFull::Rebuild => self.renewed(capacity, bins, Some(digest), remote)?,
+            WhenFull::Grow => {
+                let larger = (len + 1).max(capacity + capacity / 2 + 1);
+                let more_bins = self.spec.bins_for(larger)?.max(self.spec.next_bins(bins));
+                self.renewed(larger, more_bins, Some(digest), remote)?
+            }
+        };
+        let Some(renewed) = renewed else { return Err(Error::Full { digest, len, capacity }) };
+        remote.insert(digest).map_err(Error::Remote)?;
+        *self = renewed;
+        Ok(true)
+    }
+
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
+            return Ok(false);
+        }
+        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
+        Ok(true)
+    }
+
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
+        if !self.contains(digest) {
+            return Ok(Adapted::Absent);
+        }
+        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+    }
+
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
+        let bins = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, bins, None, remote)?;
+        *self = renewed.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))?;
+        Ok(())
+    }
+
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
+        let Stats { len, capacity, .. } = self.counts;
+        let renewed = self.renewed(capacity, self.table.shape.bins, None, remote)?;
+        *self = renewed.ok_or_else(|| self.spec.too_small(len, capacity))?;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            cells: self.table.shape.cells(),
+            bits: self.table.bits() + self.stash.bits(),
+            ..self.counts
+        }
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let mut writer = Writer::new(&self.spec.to_string());
+        Header {
+            bins: self.table.shape.bins,
+            seed: self.seed,
+            rng: self.rng.clone(),
+            counts: self.counts,
+        }
+        .write(&mut writer);
+        writer.block(self.table.as_bytes());
+        self.stash.write(&mut writer);
+        writer.finish()
+    }
+
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
+        let held = self.table.occupied().count() + self.stash.len();
+        if held != self.counts.len {
+            return Err(format!("{held} fingerprints for {} keys", self.counts.len));
+        }
+        // Taking every stored digest out of a copy must leave nothing.
+        let mut copy = self.clone();
+        let mut stray = None;
+        remote
+            .visit(ALL, &mut |digest| {
+                if !self.contains(digest) || !copy.delete(digest) {
+                    stray.get_or_insert(digest);
+                }
+            })
+            .map_err(|error| error.to_string())?;
+        if let Some(digest) = stray {
+            return Err(format!("{digest:?} is stored and has no fingerprint of its own"));
+        }
+        if copy.counts.len != 0 {
+            return Err(format!("{} fingerprints belong to no stored key", copy.counts.len));
+        }
+        self.stash.check()
+    }
+}

@@ -1,0 +1,171 @@
+//! Making room: a path of cells along which the occupants move up by one.
+//!
+//! ```text
+//! new ─▶ c0 ─▶ c1 ─▶ ... ─▶ cm (empty)
+//! ```
+//!
+//! A path is searched read-only and its cells are distinct, so a search that
+//! fails has moved nothing. Breadth-first search (Eppstein, section 2.5) finds
+//! the shortest path; the random walk (Mitzenmacher et al., section 2.1) looks
+//! at one occupant at a time.
+
+use crate::rng::Rng;
+
+/// How a full bin's occupants are asked for a way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    BreadthFirst,
+    RandomWalk,
+}
+
+/// Cells a breadth-first search may look into before it gives up.
+const MAX_NODES: usize = 2048;
+
+/// Occupants a random walk may move before it gives up.
+const MAX_STEPS: usize = 500;
+
+/// A path from one of the full `starts` to an empty cell, both included, or
+/// `None` when there is none within the limits. `next` lists the cells that the
+/// occupant of a cell may move to.
+pub(crate) fn path<E>(
+    search: Search,
+    starts: &[usize],
+    rng: &mut Rng,
+    is_empty: impl Fn(usize) -> bool,
+    mut next: impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
+) -> Result<Option<Vec<usize>>, E> {
+    match search {
+        Search::BreadthFirst => breadth_first(starts, is_empty, &mut next),
+        Search::RandomWalk => random_walk(starts, rng, is_empty, &mut next),
+    }
+}
+
+fn breadth_first<E>(
+    starts: &[usize],
+    is_empty: impl Fn(usize) -> bool,
+    next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
+) -> Result<Option<Vec<usize>>, E> {
+    // `cells[i]` was reached from `cells[parents[i]]`; a start is its own parent.
+    let mut cells: Vec<usize> = Vec::with_capacity(64);
+    let mut parents: Vec<usize> = Vec::with_capacity(64);
+    for &start in starts {
+        if !cells.contains(&start) {
+            parents.push(cells.len());
+            cells.push(start);
+        }
+    }
+    let mut choices = Vec::new();
+    let mut node = 0;
+    while node < cells.len() {
+        choices.clear();
+        next(cells[node], &mut choices)?;
+        if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
+            return Ok(Some(trace(&cells, &parents, node, end)));
+        }
+        for &cell in &choices {
+            if cells.len() < MAX_NODES && !cells.contains(&cell) {
+                parents.push(node);
+                cells.push(cell);
+            }
+        }
+        node += 1;
+    }
+    Ok(None)
+}
+
+fn trace(cells: &[usize], parents: &[usize], mut node: usize, end: usize) -> Vec<usize> {
+    let mut path = vec![end];
+    loop {
+        path.push(cells[node]);
+        if parents[node] == node {
+            break;
+        }
+        node = parents[node];
+    }
+    path.reverse();
+    path
+}
+
+fn random_walk<E>(
+    starts: &[usize],
+    rng: &mut Rng,
+    is_empty: impl Fn(usize) -> bool,
+    next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
+) -> Result<Option<Vec<usize>>, E> {
+    let mut path = vec![starts[rng.below(starts.len() as u64) as usize]];
+    let mut choices = Vec::new();
+    while path.len() <= MAX_STEPS {
+        choices.clear();
+        next(path[path.len() - 1], &mut choices)?;
+        if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
+            path.push(end);
+            return Ok(Some(path));
+        }
+        choices.retain(|cell| !path.contains(cell));
+        if choices.is_empty() {
+            return Ok(None);
+        }
+        path.push(choices[rng.below(choices.len() as u64) as usize]);
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    /// Cells on a line: the occupant of cell c may move to c + 1 or c - 1.
+    fn line(search: Search, full: std::ops::Range<usize>, start: usize) -> Option<Vec<usize>> {
+        let Ok(found) = path::<Infallible>(
+            search,
+            &[start],
+            &mut Rng::new(1),
+            |cell| !full.contains(&cell),
+            |cell, choices| {
+                choices.extend([cell + 1, cell - 1]);
+                Ok(())
+            },
+        );
+        found
+    }
+
+    #[test]
+    fn breadth_first_takes_the_shorter_way() {
+        assert_eq!(line(Search::BreadthFirst, 10..40, 13), Some(vec![13, 12, 11, 10, 9]));
+        assert_eq!(line(Search::BreadthFirst, 10..40, 38), Some(vec![38, 39, 40]));
+    }
+
+    #[test]
+    fn a_walk_never_visits_a_cell_twice() {
+        let found = line(Search::RandomWalk, 10..40, 20).expect("either end is a way out");
+        let ends = [(20..=40).collect::<Vec<_>>(), (9..=20).rev().collect()];
+        assert!(ends.contains(&found), "{found:?}");
+    }
+
+    #[test]
+    fn both_give_up_where_there_is_no_way_out() {
+        for search in [Search::BreadthFirst, Search::RandomWalk] {
+            let Ok(found) = path::<Infallible>(
+                search,
+                &[0, 1],
+                &mut Rng::new(1),
+                |_| false,
+                |cell, choices| {
+                    choices.extend([(cell + 1) % 5, (cell + 3) % 5]);
+                    Ok(())
+                },
+            );
+            assert_eq!(found, None);
+            assert_eq!(line(search, 1..1_000_000, 500_000), None);
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_remote_ends_the_search() {
+        for search in [Search::BreadthFirst, Search::RandomWalk] {
+            let found = path(search, &[0], &mut Rng::new(1), |_| false, |_, _| Err("broken"));
+            assert_eq!(found, Err("broken"));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The swapping adaptive cuckoo filter: a key's fingerprint depends on the
+//! cell's position in its bin, so exchanging two keys of a bin changes both.
+//!
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.3
+//! (algorithms 3 and 4); Kopelowitz, McCauley, Porat, section 2.5.
+//!
+//! Where a bin fits a word, a key's fingerprints for all positions are the
+//! next `b * f` bits of its digest, laid out as the bin is: a query is one xor
+//! and one test for a zero lane.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec};
+
+use super::mirrored::{Hashes, Mirrored, Rule, fingerprint};
+use super::table::{EMPTY, Place};
+
+/// One fingerprint for each position in a bin.
+#[derive(Clone, Copy)]
+pub struct Swapping {
+    width: u32,
+    lanes: Option<Lanes>,
+    retry: bool,
+}
+
+/// Draws for a lane that is zero, which is no fingerprint, before it becomes 1.
+const MAX_DRAWS: u32 = 8;
+
+/// Fingerprints for all positions: `b * f` bits, drawn again where a lane is
+/// zero. One lane in `2^f` is, so the branch is all but free.
+#[inline]
+fn tags(hashes: Hashes, lanes: &Lanes) -> u64 {
+    let tags = hashes.tag_bits(0, lanes.bits());
+    if lanes.any_zero(tags) { redraw(tags, hashes, lanes) } else { tags }
+}
+
+#[cold]
+fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
+    for draw in 1..MAX_DRAWS {
+        let zeros = lanes.zeros(tags);
+        tags |= hashes.tag_bits(64 * draw, lanes.bits()) & lanes.spread(zeros);
+    }
+    tags | lanes.spread(lanes.zeros(tags)) & lanes.ones()
+}
+
+impl Rule for Swapping {
+    const KINDS: &[Kind] = &[Kind::Swapping];
+
+    fn new(spec: &Spec) -> Self {
+        Swapping { width: spec.f, lanes: Lanes::new(spec.b, spec.f), retry: spec.retry }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64 {
+        match &self.lanes {
+            Some(lanes) => lanes.lane(tags(hashes, lanes), place.slot),
+            None => fingerprint(hashes.tag(place.slot), self.width),
+        }
+    }
+
+    #[inline]
+    fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
+        tags(hashes, lanes)
+    }
+
+    /// Swaps each colliding key with a random other cell of its bin. With
+    /// `retry`, another cell is drawn while the query would still collide with
+    /// one of the two.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()> {
+        filter.rng.stir(query);
+        let hashes = filter.hashes(query);
+        for (index, &(cell, occupant)) in colliding.iter().enumerate() {
+            // An earlier swap may have changed what the cell holds.
+            if filter.holds(cell, hashes) {
+                let stored =
+                    if index == 0 { occupant } else { remote.get(cell).map_err(Error::Remote)? };
+                swap(filter, hashes, (cell, stored), remote)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn swap(
+    filter: &mut Mirrored<Swapping>,
+    query: Hashes,
+    (cell, stored): (usize, Digest),
+    remote: &mut dyn Mirror,
+) -> Result<()> {
+    let shape = filter.table.shape;
+    let collides = |filter: &Mirrored<Swapping>, digest, at| {
+        let place = shape.place(at);
+        filter.rule.arrival(filter.hashes(digest), place) == filter.rule.arrival(query, place)
+    };
+    let first = cell - shape.place(cell).slot as usize;
+    let mut partners: Vec<usize> = shape.bin_cells(first).filter(|&at| at != cell).collect();
+    loop {
+        let drawn = filter.rng.below(partners.len() as u64) as usize;
+        let partner = partners.swap_remove(drawn);
+        let other = if filter.table.is_empty(partner) {
+            None
+        } else {
+            Some(remote.get(partner).map_err(Error::Remote)?)
+        };
+        let still = collides(filter, stored, partner)
+            || other.is_some_and(|other| collides(filter, other, cell));
+        if still && filter.rule.retry && !partners.is_empty() {
+            continue;
+        }
+        return match other {
+            Some(other) => filter.write(&[(partner, stored), (cell, other)], 2, remote),
+            None => {
+                filter.write(&[(partner, stored)], 1, remote)?;
+                filter.table.set(cell, EMPTY);
+                Ok(())
+            }
+        };
+    }
+}

@@ -1,0 +1,124 @@
+//! Filters over keys: bytes at the edge, digests inside.
+
+use crate::any::AnyFilter;
+use crate::digest::KeyHasher;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Stats};
+use crate::format::{Reader, Writer};
+use crate::spec::Spec;
+
+/// A filter over keys: a hasher with a secret, a filter, and its remote in
+/// memory.
+///
+/// ```
+/// let mut filter = twiceshy::KeyFilter::new(&"cuckooing:f=12".parse()?, 1000)?;
+/// filter.insert("stored")?;
+/// assert!(filter.contains("stored"));
+/// if filter.contains("missing") {
+///     filter.adapt("missing")?; // the store had no such key: never again
+/// }
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct KeyFilter {
+    hasher: KeyHasher,
+    filter: AnyFilter,
+}
+
+/// What [`KeyFilter::save`] writes.
+const SAVED_KIND: &str = "filter over keys";
+
+impl KeyFilter {
+    /// An empty filter for `capacity` keys, with a random secret.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a filter that cannot be built.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        Self::with_hasher(spec, capacity, KeyHasher::random())
+    }
+
+    /// An empty filter with a hasher of yours: needed to load what it saves.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a filter that cannot be built.
+    pub fn with_hasher(spec: &Spec, capacity: usize, hasher: KeyHasher) -> Result<Self> {
+        Ok(KeyFilter { hasher, filter: spec.build(capacity)? })
+    }
+
+    /// `false`: surely absent. `true`: maybe present.
+    #[must_use]
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
+        self.filter.contains(self.hasher.digest(key))
+    }
+
+    /// Adds a key; `false` when it was stored already.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when there is no room; the filter is as before.
+    pub fn insert(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.filter.insert(self.hasher.digest(key))
+    }
+
+    /// Removes a key; `false` when it was not stored.
+    ///
+    /// # Errors
+    /// None as long as the remote is in memory.
+    pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.filter.remove(self.hasher.digest(key))
+    }
+
+    /// Tells the filter of a positive answer that may have been false.
+    ///
+    /// # Errors
+    /// None as long as the remote is in memory.
+    pub fn adapt(&mut self, key: impl AsRef<[u8]>) -> Result<Adapted> {
+        self.filter.adapt(self.hasher.digest(key))
+    }
+
+    /// Makes room for at least `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the stored keys do not fit that capacity.
+    pub fn grow(&mut self, capacity: usize) -> Result<()> {
+        self.filter.grow(capacity)
+    }
+
+    /// Counts and sizes.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.filter.stats()
+    }
+
+    /// The description that builds a filter like this.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        self.filter.spec()
+    }
+
+    /// Its bytes, without the hasher's secret.
+    #[must_use]
+    pub fn save(&self) -> Vec<u8> {
+        let mut writer = Writer::new(SAVED_KIND);
+        writer.u64(self.hasher.tag());
+        writer.block(&self.filter.save());
+        writer.finish()
+    }
+
+    /// What [`KeyFilter::save`] wrote, with the hasher it was made with.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no saved filter, or one of another
+    /// hasher.
+    pub fn load(bytes: &[u8], hasher: KeyHasher) -> Result<Self> {
+        let mut reader = Reader::open(bytes)?;
+        reader.expect_kind(SAVED_KIND)?;
+        if reader.u64("the hasher's tag")? != hasher.tag() {
+            return Err(Error::format(
+                "it was saved with another hasher or secret; load it with the one it was made with",
+            ));
+        }
+        let filter = AnyFilter::load(reader.block("the filter")?)?;
+        reader.finish()?;
+        Ok(KeyFilter { hasher, filter })
+    }
+}

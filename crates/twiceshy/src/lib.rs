@@ -1,0 +1,22 @@
+#![doc = include_str!("../../../README.md")]
+
+mod any;
+mod bits;
+pub mod cuckoo;
+mod digest;
+mod error;
+mod filter;
+#[doc(hidden)]
+pub mod format;
+mod keyed;
+mod remote;
+mod rng;
+mod spec;
+
+pub use any::AnyFilter;
+pub use digest::{Digest, KeyHasher};
+pub use error::{Error, RemoteError, Result};
+pub use filter::{Adapted, Filter, Stats};
+pub use keyed::KeyFilter;
+pub use remote::{ALL, Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
+pub use spec::{Kind, Spec, WhenFull};

@@ -1,0 +1,482 @@
+//! Every filter by name and numbers: read, size, build.
+//!
+//! ```
+//! use twiceshy::Spec;
+//! let spec: Spec = "cyclic:f=7,s=1".parse()?;
+//! assert_eq!(spec.to_string(), "cyclic:f=7,s=1,k=4,b=1,retry=1,search=bfs,full=rebuild");
+//! let filter = spec.build(1000)?;
+//! assert!(filter.stats().cells >= 1000);
+//! # Ok::<(), twiceshy::Error>(())
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::any::AnyFilter;
+use crate::bits::packed::Packed;
+use crate::cuckoo::bounds::{first_pass_rate, target_load_permille};
+pub(crate) use crate::cuckoo::search::Search;
+use crate::error::{Error, Result};
+
+/// Which filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The original, partial-key cuckoo filter.
+    Plain,
+    /// The cuckoo filter with real hashes of the key.
+    PlainFull,
+    /// Eppstein's simplified cuckoo filter, with a stash.
+    Simplified,
+    /// The cyclic adaptive cuckoo filter.
+    Cyclic,
+    /// The cyclic adaptive cuckoo filter with varying fingerprint ranges.
+    Varying,
+    /// The swapping adaptive cuckoo filter.
+    Swapping,
+    /// The cuckooing adaptive cuckoo filter.
+    Cuckooing,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 7] = [
+        Kind::Plain,
+        Kind::PlainFull,
+        Kind::Simplified,
+        Kind::Cyclic,
+        Kind::Varying,
+        Kind::Swapping,
+        Kind::Cuckooing,
+    ];
+
+    /// The name in a description.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Plain => "plain",
+            Kind::PlainFull => "plain-full",
+            Kind::Simplified => "simplified",
+            Kind::Cyclic => "cyclic",
+            Kind::Varying => "varying",
+            Kind::Swapping => "swapping",
+            Kind::Cuckooing => "cuckooing",
+        }
+    }
+
+    /// The parameters it has, in the order in which they are written.
+    const fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Kind::Plain => &["f", "b", "search", "full"],
+            Kind::PlainFull => &["f", "k", "b", "search", "full"],
+            Kind::Simplified => &["f", "b", "stash", "search", "full"],
+            Kind::Cyclic => &["f", "s", "k", "b", "retry", "search", "full"],
+            Kind::Varying => &["f", "s", "r", "k", "b", "retry", "search", "full"],
+            Kind::Swapping => &["f", "k", "b", "retry", "search", "full"],
+            Kind::Cuckooing => &["f", "k", "b", "tags", "moves", "search", "full"],
+        }
+    }
+}
+
+/// What happens to an insertion that finds no cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The key is handed back in [`Error::Full`].
+    Error,
+    /// Up to its capacity the filter is rebuilt with new hash functions; past
+    /// it the key is handed back.
+    Rebuild,
+    /// The filter is rebuilt half as large again.
+    Grow,
+}
+
+/// Whether a cuckooing filter's fingerprint depends on the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tags {
+    Table,
+    Common,
+}
+
+/// The description of a filter: `"name:parameter=value,..."`.
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 with the selector (simplified: to 24) | 12 |
+/// | `k` | tables, 2 to 16 | 4; swapping 2 |
+/// | `b` | cells a bin, 1 to 64 (swapping: 2 to 64) | 1; plain, simplified and swapping 4 |
+/// | `s` | selector bits: cyclic 1 to 8, varying 0 to 8 | 1 |
+/// | `r` | varying: one value in `2^r` is left to the functions after the first | 2 |
+/// | `retry` | 1: adapt avoids a choice under which the query still collides | 1 |
+/// | `tags` | cuckooing: `table` or `common` fingerprints | `table` |
+/// | `moves` | cuckooing: moves of one adapt, times log2 of the keys | 32 |
+/// | `stash` | simplified: stashed fingerprints a subtable, 0 for no stash | 64 |
+/// | `search` | for a cell: `bfs` or `walk` | `bfs` |
+/// | `full` | without one: `error`, `rebuild` or `grow` | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    pub(crate) kind: Kind,
+    pub(crate) f: u32,
+    pub(crate) k: u32,
+    pub(crate) b: u32,
+    pub(crate) s: u32,
+    pub(crate) r: u32,
+    pub(crate) stash: u32,
+    pub(crate) moves: u32,
+    pub(crate) retry: bool,
+    pub(crate) tags: Tags,
+    pub(crate) search: Search,
+    pub(crate) full: WhenFull,
+}
+
+impl Spec {
+    /// Bins of one table that 32 hash bits can tell apart.
+    pub(crate) const MAX_BINS: usize = u32::MAX as usize;
+
+    /// The default filter of a kind.
+    #[must_use]
+    pub const fn new(kind: Kind) -> Self {
+        let four_slots = matches!(kind, Kind::Plain | Kind::Simplified | Kind::Swapping);
+        let selector = matches!(kind, Kind::Cyclic | Kind::Varying);
+        Spec {
+            kind,
+            f: 12,
+            k: if four_slots { 2 } else { 4 },
+            b: if four_slots { 4 } else { 1 },
+            s: if selector { 1 } else { 0 },
+            r: 2,
+            stash: if matches!(kind, Kind::Simplified) { 64 } else { 0 },
+            moves: 32,
+            retry: true,
+            tags: Tags::Table,
+            search: Search::BreadthFirst,
+            full: WhenFull::Rebuild,
+        }
+    }
+
+    /// Which filter it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its short name in tables: the kind, and for a cyclic filter its
+    /// selector bits ("cyclic-2").
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.kind {
+            Kind::Cyclic => format!("cyclic-{}", self.s),
+            kind => kind.name().to_string(),
+        }
+    }
+
+    /// The same filter with another fingerprint length.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the length is out of range.
+    pub fn with_fingerprint(mut self, bits: u32) -> Result<Self> {
+        self.f = bits;
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// The same filter with another answer to "no room".
+    #[must_use]
+    pub const fn when_full(mut self, full: WhenFull) -> Self {
+        self.full = full;
+        self
+    }
+
+    /// Bits of a cell: fingerprint and selector.
+    #[must_use]
+    pub const fn cell_bits(&self) -> u32 {
+        self.f + self.s
+    }
+
+    /// The probability that an absent key that was never asked for is answered
+    /// "maybe" at this load.
+    #[must_use]
+    pub fn first_pass_rate(&self, load: f64) -> f64 {
+        let values = match self.kind {
+            Kind::Varying => {
+                f64::from(self.cell_bits()).exp2() * (1.0 - (-f64::from(self.r)).exp2()) - 1.0
+            }
+            _ => f64::from(self.f).exp2() - 1.0,
+        };
+        first_pass_rate(values, self.k * self.b, load)
+    }
+
+    /// The same filter with the shortest fingerprint whose first-pass rate is
+    /// at most `rate` when the filter is as full as it was made for.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where no fingerprint is long enough.
+    pub fn for_rate(mut self, rate: f64) -> Result<Self> {
+        let load = f64::from(target_load_permille(self.k, self.b)) / 1000.0;
+        for f in 2..=32 {
+            self.f = f;
+            if self.validate().is_ok() && self.first_pass_rate(load) <= rate {
+                return Ok(self);
+            }
+        }
+        Err(Error::spec(
+            self.kind.name(),
+            format!("no fingerprint gives a rate of {rate}; ask for a larger one (say 0.001)"),
+        ))
+    }
+
+    /// An empty filter for `capacity` keys, with its remote in memory.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn build(&self, capacity: usize) -> Result<AnyFilter> {
+        self.validate()?;
+        Ok(AnyFilter::new(*self, capacity, self.bins_for(capacity)?))
+    }
+
+    /// An empty filter for `keys` keys that stays within `bits` bits of memory
+    /// a key: the longest fingerprint that fits at a load of about 0.95.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where none fits.
+    pub fn build_within(&self, keys: usize, bits: f64) -> Result<AnyFilter> {
+        let mut spec = *self;
+        let room = (bits * keys as f64) as usize;
+        for f in (2..=32).rev() {
+            spec.f = f;
+            if spec.validate().is_err() {
+                continue;
+            }
+            let wanted = spec.bins_for(keys)?;
+            let Some(bins) = spec.bins_within(room, keys) else { continue };
+            let bins = bins.min(wanted);
+            // Rounding down to whole bins may cost a little more load than the
+            // target, never so much that the keys would not fit.
+            if spec.load_permille(keys, bins) <= target_load_permille(spec.k, spec.b) + 10 {
+                return Ok(AnyFilter::new(spec, keys, bins));
+            }
+        }
+        Err(Error::spec(
+            self.to_string(),
+            format!("{bits} bits a key are too few for {keys} keys; allow more"),
+        ))
+    }
+
+    /// Bins of one table for `capacity` keys at the load we fill to.
+    pub(crate) fn bins_for(&self, capacity: usize) -> Result<usize> {
+        if capacity == 0 {
+            return Err(Error::spec(self.to_string(), "a filter needs a capacity of at least 1"));
+        }
+        let per_bin =
+            u128::from(self.cells_per_bin()) * u128::from(target_load_permille(self.k, self.b));
+        let bins = (capacity as u128 * 1000).div_ceil(per_bin);
+        let step = self.bin_step() as u128;
+        let whole = bins.div_ceil(step) * step;
+        usize::try_from(whole).ok().filter(|&bins| bins <= Self::MAX_BINS).ok_or_else(|| {
+            Error::spec(
+                self.to_string(),
+                format!("a capacity of {capacity} is too large for one filter"),
+            )
+        })
+    }
+
+    /// The next larger number of bins that such a filter can have.
+    pub(crate) fn next_bins(&self, bins: usize) -> usize {
+        bins + self.bin_step()
+    }
+
+    /// Whether such a filter can have this many bins.
+    pub(crate) fn accepts_bins(&self, bins: usize) -> bool {
+        bins != 0 && bins.is_multiple_of(self.bin_step())
+    }
+
+    /// An error unless it is one of these kinds.
+    pub(crate) fn expect_kind(&self, kinds: &[Kind]) -> Result<()> {
+        if kinds.contains(&self.kind) {
+            return Ok(());
+        }
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+        Err(Error::spec(self.to_string(), format!("this type is for {}", names.join(" and "))))
+    }
+
+    pub(crate) fn too_small(&self, len: usize, capacity: usize) -> Error {
+        Error::spec(
+            self.to_string(),
+            format!("{len} stored keys do not fit a capacity of {capacity}; ask for more"),
+        )
+    }
+
+    /// Bins of one table within `room` bits, and what else such a filter holds.
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        let padding = Packed::bits_for(0, 1);
+        let bin_bits = self.cells_per_bin() as usize * self.cell_bits() as usize;
+        let step = self.bin_step();
+        // A subtable's stash has a header, and entries for a few keys in a
+        // thousand.
+        let (per_step, per_key) =
+            if self.stash == 0 { (0, 0.0) } else { (size_of::<Vec<u64>>() * 8, 0.02) };
+        let room = room.checked_sub(padding + (per_key * keys as f64) as usize)?;
+        let steps = room / (step * bin_bits + per_step);
+        (steps > 0).then_some(steps * step)
+    }
+
+    fn load_permille(&self, keys: usize, bins: usize) -> u32 {
+        let cells = bins as u128 * u128::from(self.cells_per_bin());
+        u32::try_from((keys as u128 * 1000).div_ceil(cells)).unwrap_or(u32::MAX)
+    }
+
+    /// Cells that one more bin a table adds.
+    const fn cells_per_bin(&self) -> u32 {
+        match self.kind {
+            Kind::Plain | Kind::Simplified => self.b,
+            _ => self.k * self.b,
+        }
+    }
+
+    /// Bins come in multiples of this: whole subtables.
+    const fn bin_step(&self) -> usize {
+        match self.kind {
+            Kind::Simplified => 1 << self.f,
+            _ => 1,
+        }
+    }
+
+    /// The value of a parameter, as it is written.
+    fn value(&self, parameter: &str) -> String {
+        match parameter {
+            "f" => self.f.to_string(),
+            "k" => self.k.to_string(),
+            "b" => self.b.to_string(),
+            "s" => self.s.to_string(),
+            "r" => self.r.to_string(),
+            "stash" => self.stash.to_string(),
+            "moves" => self.moves.to_string(),
+            "retry" => u32::from(self.retry).to_string(),
+            "tags" => word_of(TAGS, self.tags).to_string(),
+            "search" => word_of(SEARCHES, self.search).to_string(),
+            "full" => word_of(WHEN_FULL, self.full).to_string(),
+            _ => unreachable!("{parameter} is no parameter"),
+        }
+    }
+
+    /// Sets a parameter that the kind has; an error says what it may be.
+    fn set(&mut self, parameter: &str, value: &str) -> Result<(), String> {
+        let number = || {
+            value.parse::<u32>().map_err(|_| format!("{parameter}={value}: a number is expected"))
+        };
+        match parameter {
+            "f" => self.f = number()?,
+            "k" => self.k = number()?,
+            "b" => self.b = number()?,
+            "s" => self.s = number()?,
+            "r" => self.r = number()?,
+            "stash" => self.stash = number()?,
+            "moves" => self.moves = number()?,
+            "retry" => {
+                self.retry = match value {
+                    "0" => false,
+                    "1" => true,
+                    _ => return Err(format!("retry={value}: 0 or 1 is expected")),
+                }
+            }
+            "tags" => self.tags = named(TAGS, parameter, value)?,
+            "search" => self.search = named(SEARCHES, parameter, value)?,
+            "full" => self.full = named(WHEN_FULL, parameter, value)?,
+            _ => unreachable!("{parameter} is no parameter"),
+        }
+        Ok(())
+    }
+
+    /// Whether the numbers make a filter.
+    fn validate(&self) -> Result<()> {
+        let within = |name: &str, value: u32, least: u32, most: u32| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            let reason = format!("{name}={value} is out of range: use {least} to {most}");
+            Err(Error::spec(self.to_string(), reason))
+        };
+        match self.kind {
+            Kind::Plain => within("b", self.b, 1, 64)?,
+            Kind::Simplified => {
+                within("b", self.b, 1, 64)?;
+                within("f", self.f, 2, 24)?;
+                within("stash", self.stash, 0, 1 << 20)?;
+            }
+            Kind::PlainFull | Kind::Cyclic | Kind::Varying | Kind::Cuckooing => {
+                within("k", self.k, 2, 16)?;
+                within("b", self.b, 1, 64)?;
+            }
+            Kind::Swapping => {
+                within("k", self.k, 2, 16)?;
+                within("b", self.b, 2, 64)?;
+            }
+        }
+        match self.kind {
+            Kind::Cyclic => within("s", self.s, 1, 8)?,
+            Kind::Varying => {
+                within("s", self.s, 0, 8)?;
+                within("r", self.r, 1, 16)?;
+                within("f", self.f, self.r + 1, 32 - self.s)?;
+            }
+            Kind::Cuckooing => within("moves", self.moves, 1, 1 << 16)?,
+            _ => {}
+        }
+        within("f", self.f, 2, 32 - self.s)
+    }
+}
+
+const TAGS: &[(&str, Tags)] = &[("table", Tags::Table), ("common", Tags::Common)];
+const SEARCHES: &[(&str, Search)] = &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
+const WHEN_FULL: &[(&str, WhenFull)] =
+    &[("error", WhenFull::Error), ("rebuild", WhenFull::Rebuild), ("grow", WhenFull::Grow)];
+
+fn word_of<T: PartialEq + Copy>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, named)| *named == value).expect("every value has a word").0
+}
+
+fn named<T: Copy>(words: &[(&str, T)], parameter: &str, value: &str) -> Result<T, String> {
+    words.iter().find(|(word, _)| *word == value).map(|(_, named)| *named).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("{parameter}={value}: one of {} is expected", known.join(", "))
+    })
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name())?;
+        for (index, parameter) in self.kind.parameters().iter().enumerate() {
+            let separator = if index == 0 { ':' } else { ',' };
+            write!(f, "{separator}{parameter}={}", self.value(parameter))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            Error::spec(
+                text,
+                format!("no filter is called \"{name}\"; there are {}", known.join(", ")),
+            )
+        })?;
+        let mut spec = Spec::new(kind);
+        for pair in parameters.split(',').filter(|pair| !pair.is_empty()) {
+            let (parameter, value) = pair.split_once('=').ok_or_else(|| {
+                Error::spec(text, format!("\"{pair}\": parameter=value is expected"))
+            })?;
+            if !kind.parameters().contains(&parameter) {
+                let known = kind.parameters().join(", ");
+                let reason = format!("{name} has no parameter \"{parameter}\"; it has {known}");
+                return Err(Error::spec(text, reason));
+            }
+            spec.set(parameter, value).map_err(|reason| Error::spec(text, reason))?;
+        }
+        spec.validate()?;
+        Ok(spec)
+    }
+}
