@@ -1,2 +1,90 @@
-//! Benchmarks.
-fn main() {}
+//! twiceshy beside its peers, on the same keys in the same run.
+//!
+//! ```text
+//! cargo run --release -p twiceshy-bench -- --keys 1000000 --what cuckoo
+//! RUSTFLAGS="-C target-cpu=native" cargo run --release -p twiceshy-bench -- --markdown
+//! ```
+//!
+//! Every contender is built, queried and emptied once a round, one after the
+//! other, so that only one is in memory and all see the same machine; a ratio
+//! is taken within a round, and its median over the rounds is reported.
+
+mod contender;
+mod measure;
+mod ours;
+mod peers;
+mod report;
+mod scaling;
+#[cfg(test)]
+mod smoke;
+mod tables;
+mod workload;
+
+use clap::{Parser, ValueEnum};
+
+use measure::Plan;
+use report::{Progress, Report};
+use workload::Keys;
+
+/// Times of twiceshy's filters and of their peers.
+#[derive(Parser)]
+struct Args {
+    /// Stored keys, and as many absent ones [default: 1000000; scaling: up to 30000000]
+    #[arg(long)]
+    keys: Option<usize>,
+    /// Rounds [default: 5, from 4000000 keys on 3]
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Only contenders whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Which tables
+    #[arg(long, value_enum, default_value_t = What::All)]
+    what: What,
+    /// Print Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Peers, shapes and hashing
+    Cuckoo,
+    /// Insertions from 10^5 keys up, and the two searches
+    Scaling,
+    /// Batches against single queries
+    Batch,
+    /// Everything
+    All,
+}
+
+/// Keys unless told otherwise.
+const KEYS: usize = 1_000_000;
+
+fn main() {
+    let args = Args::parse();
+    let progress = Progress::new();
+    let mut report = Report::new(args.markdown);
+    let plan = |keys: usize| Plan {
+        rounds: args.rounds.unwrap_or(if keys < measure::LARGE { 5 } else { 3 }),
+        only: &args.only,
+        progress: &progress,
+    };
+    let wanted = |what| args.what == What::All || args.what == what;
+    if wanted(What::Cuckoo) || wanted(What::Batch) {
+        let count = args.keys.unwrap_or(KEYS);
+        progress.step(|| format!("making {count} stored and {count} absent keys"));
+        let keys = Keys::random(count);
+        if wanted(What::Cuckoo) {
+            tables::cuckoo(&keys, &plan(count), &mut report);
+        }
+        if wanted(What::Batch) {
+            tables::batch(&keys, &plan(count), &mut report);
+        }
+    }
+    if wanted(What::Scaling) {
+        let most = args.keys.unwrap_or(scaling::MOST_KEYS);
+        scaling::sizes(most, plan, &mut report);
+        scaling::searches(most.min(KEYS), plan, &mut report);
+    }
+}

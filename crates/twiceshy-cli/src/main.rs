@@ -1,2 +1,53 @@
-//! The twiceshy command line.
-fn main() {}
+//! `twiceshy`: adaptive membership filters on the command line.
+//!
+//! Here is the list of verbs; each has its `Args` and `run` in `cmd/`.
+
+mod cmd;
+mod entrants;
+mod progress;
+mod table;
+mod trial;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Adaptive membership filters: filters that never make the same mistake twice.
+///
+/// A filter answers "surely absent" or "maybe present" from a few bits a key. An
+/// adaptive one is told of each "maybe" that was wrong, and changes so that the
+/// same question is not answered wrong again.
+#[derive(Parser)]
+#[command(
+    name = "twiceshy",
+    version,
+    arg_required_else_help = true,
+    subcommand_value_name = "VERB",
+    subcommand_help_heading = "Verbs",
+    disable_help_subcommand = true,
+    after_help = "Example:\n  twiceshy race                     all filters, on the default workload\n\n\
+                  'twiceshy VERB --help' tells all about a verb, with examples."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Race(cmd::race::Args),
+}
+
+/// For what no filter is to blame: wrong flags, no memory, a closed output.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().verb {
+        Verb::Race(args) => cmd::race::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(USAGE)
+    })
+}

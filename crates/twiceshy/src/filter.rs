@@ -115,6 +115,8 @@ pub struct Stats {
     pub capacity: usize,
     /// Cells, occupied or not.
     pub cells: usize,
+    /// Keys of `len` that found no cell and are in the stash.
+    pub stashed: usize,
     /// Memory on the heap, in bits: everything that grows with the keys.
     pub bits: usize,
     /// False positives it was told of and fixed.
@@ -126,7 +128,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The share of cells that are occupied.
+    /// Keys for each cell: the share of cells that are occupied, or would be if
+    /// nothing were stashed.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.len as f64 / self.cells as f64

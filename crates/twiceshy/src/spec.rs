@@ -109,7 +109,7 @@ pub(crate) enum Tags {
 /// | `retry` | 1: adapt avoids a choice under which the query still collides | 1 |
 /// | `tags` | cuckooing: `table` or `common` fingerprints | `table` |
 /// | `moves` | cuckooing: moves of one adapt, times log2 of the keys | 32 |
-/// | `stash` | simplified: stashed fingerprints a subtable, 0 for no stash | 64 |
+/// | `stash` | simplified: stashed fingerprints a subtable, 0 for no stash | 1024 |
 /// | `search` | for a cell: `bfs` or `walk` | `bfs` |
 /// | `full` | without one: `error`, `rebuild` or `grow` | `rebuild` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,9 @@ impl Spec {
     /// Bins of one table that 32 hash bits can tell apart.
     pub(crate) const MAX_BINS: usize = u32::MAX as usize;
 
+    /// Sets of hash functions tried before the keys count as too many.
+    pub(crate) const MAX_REBUILDS: u64 = 8;
+
     /// The default filter of a kind.
     #[must_use]
     pub const fn new(kind: Kind) -> Self {
@@ -144,7 +147,7 @@ impl Spec {
             b: if four_slots { 4 } else { 1 },
             s: if selector { 1 } else { 0 },
             r: 2,
-            stash: if matches!(kind, Kind::Simplified) { 64 } else { 0 },
+            stash: if matches!(kind, Kind::Simplified) { 1024 } else { 0 },
             moves: 32,
             retry: true,
             tags: Tags::Table,
@@ -279,9 +282,11 @@ impl Spec {
         })
     }
 
-    /// The next larger number of bins that such a filter can have.
-    pub(crate) fn next_bins(&self, bins: usize) -> usize {
-        bins + self.bin_step()
+    /// Capacity and bins of a filter half as large again, and larger in any
+    /// case.
+    pub(crate) fn grown(&self, capacity: usize, bins: usize) -> Result<(usize, usize)> {
+        let larger = capacity + capacity / 2 + 1;
+        Ok((larger, self.bins_for(larger)?.max(bins + self.bin_step())))
     }
 
     /// Whether such a filter can have this many bins.

@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec, Tags};
 
-use super::mirrored::{Hashes, Mirrored, Rule, fingerprint};
+use super::hashes::{Hashes, fingerprint};
+use super::mirrored::{Mirrored, Rule};
 use super::table::{EMPTY, Place};
 
 /// One fingerprint for each table, or one for all.

@@ -24,7 +24,8 @@ use crate::error::Result;
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
-use super::mirrored::{Hashes, Mirrored, Rule};
+use super::hashes::Hashes;
+use super::mirrored::{Mirrored, Rule};
 use super::table::{Place, Table};
 
 /// Fingerprint functions and their ranges of cell values.

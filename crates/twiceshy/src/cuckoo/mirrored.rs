@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 use crate::any::{Build, spec_of};
 use crate::bits::lanes::Lanes;
-use crate::digest::{Digest, reduce32};
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
@@ -25,60 +25,11 @@ use crate::remote::{MemoryMirror, Mirror};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
+use super::batch::in_batches;
+use super::hashes::Hashes;
+use super::header::Header;
 use super::search;
 use super::table::{EMPTY, Place, Shape, Table};
-
-/// The hash functions of one digest: bins in every table, and tags.
-///
-/// ```text
-/// stream of the digest  | bin in table 0 | ... | bin in table k-1 | tag 0 | tag 1 | ...
-///                         32 bits each                              32 bits each
-/// ```
-#[derive(Clone, Copy)]
-pub struct Hashes {
-    stream: Digest,
-    tables: u32,
-}
-
-const HASH_BITS: u32 = 32;
-
-impl Hashes {
-    #[inline]
-    pub(crate) fn new(digest: Digest, seed: u64, tables: u32) -> Self {
-        Hashes { stream: digest.rehashed(seed), tables }
-    }
-
-    /// The bin in one of the tables.
-    #[inline]
-    fn bin(self, table: u32, bins: usize) -> usize {
-        reduce32(self.stream.bits(HASH_BITS * table, HASH_BITS), bins as u64) as usize
-    }
-
-    /// The first cell of the bin in one of the tables.
-    #[inline]
-    pub(crate) fn first_cell(self, shape: &Shape, table: u32) -> usize {
-        shape.first_cell(table, self.bin(table, shape.bins))
-    }
-
-    /// The 32-bit hash from which tag `index` is made.
-    #[inline]
-    pub(crate) fn tag(self, index: u32) -> u64 {
-        self.tag_bits(HASH_BITS * index, HASH_BITS)
-    }
-
-    /// Bits of the stream behind the bins.
-    #[inline]
-    pub(crate) fn tag_bits(self, at: u32, count: u32) -> u64 {
-        self.stream.bits(HASH_BITS * self.tables + at, count)
-    }
-}
-
-/// A fingerprint of `width` bits that is not zero, because zero marks an empty
-/// cell: uniform over `2^width - 1` values.
-#[inline]
-pub(crate) fn fingerprint(hash: u64, width: u32) -> u64 {
-    1 + reduce32(hash, (1 << width) - 1)
-}
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {
@@ -137,12 +88,6 @@ pub struct Mirrored<R> {
     seed: u64,
     counts: Stats,
 }
-
-/// New sets of hash functions tried before the keys count as too many.
-const MAX_REBUILDS: u64 = 8;
-
-/// Digests whose memory [`Filter::contains_many`] asks for ahead.
-const BATCH: usize = 32;
 
 impl<R: Rule> Mirrored<R> {
     /// An empty filter for `capacity` keys.
@@ -320,7 +265,7 @@ impl<R: Rule> Mirrored<R> {
     ) -> Result<bool> {
         let mut digests = self.digests(remote)?;
         digests.extend(extra);
-        for attempt in 1..=MAX_REBUILDS {
+        for attempt in 1..=Spec::MAX_REBUILDS {
             let mut fresh = Self::empty(self.spec, capacity, bins);
             if fresh.table.shape.cells() < digests.len() {
                 return Ok(false);
@@ -390,18 +335,13 @@ impl<R: Rule> Filter for Mirrored<R> {
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        assert_eq!(digests.len(), found.len(), "one answer for each digest");
-        for (digests, found) in digests.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            for &digest in digests {
-                let hashes = self.hashes(digest);
-                for table in 0..self.table.shape.tables {
-                    self.table.prefetch(self.first_cell(hashes, table));
-                }
+        let prefetch = |digest| {
+            let hashes = self.hashes(digest);
+            for table in 0..self.table.shape.tables {
+                self.table.prefetch(self.first_cell(hashes, table));
             }
-            for (&digest, found) in digests.iter().zip(found) {
-                *found = self.contains(digest);
-            }
-        }
+        };
+        in_batches(digests, found, prefetch, |digest| self.contains(digest));
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
@@ -419,8 +359,7 @@ impl<R: Rule> Filter for Mirrored<R> {
                 len < capacity && self.renew(capacity, bins, Some(digest), remote)?
             }
             WhenFull::Grow => {
-                let larger = (len + 1).max(capacity + capacity / 2 + 1);
-                let more_bins = self.spec.bins_for(larger)?.max(self.spec.next_bins(bins));
+                let (larger, more_bins) = self.spec.grown(capacity, bins)?;
                 self.renew(larger, more_bins, Some(digest), remote)?
             }
         };
@@ -513,57 +452,5 @@ impl<R: Rule> Filter for Mirrored<R> {
             return Err(format!("{} cells are occupied by {} keys", seen.len(), self.counts.len));
         }
         Ok(())
-    }
-}
-
-/// The numbers that every cuckoo filter saves before its cells.
-pub(crate) struct Header {
-    pub(crate) bins: usize,
-    pub(crate) seed: u64,
-    pub(crate) rng: Rng,
-    pub(crate) counts: Stats,
-}
-
-impl Header {
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        writer.u64(self.bins as u64);
-        writer.u64(self.seed);
-        writer.u64(self.rng.state);
-        writer.u64(self.counts.len as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.adaptations);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Header {
-            bins: reader.size("the number of bins")?,
-            seed: reader.u64("the seed")?,
-            rng: Rng::new(reader.u64("the random state")?),
-            counts: Stats {
-                len: reader.size("the number of keys")?,
-                capacity: reader.size("the capacity")?,
-                adaptations: reader.u64("the adaptations")?,
-                rebuilds: reader.u64("the rebuilds")?,
-                kicks: reader.u64("the kicks")?,
-                ..Stats::default()
-            },
-        })
-    }
-
-    /// The saved cells, when they are as many as the shape has.
-    pub(crate) fn table(&self, spec: &Spec, shape: Shape, bytes: &[u8]) -> Result<Table> {
-        let cells = (shape.tables as usize * shape.slots as usize).checked_mul(self.bins);
-        cells
-            .filter(|_| (1..=Spec::MAX_BINS).contains(&self.bins))
-            .and_then(|_| Table::from_bytes(bytes, shape, spec.cell_bits()))
-            .ok_or_else(|| {
-                Error::format(format!(
-                    "{} bytes of cells are not {} bins of {spec}",
-                    bytes.len(),
-                    self.bins
-                ))
-            })
     }
 }

@@ -11,9 +11,12 @@
 //!
 //! Each is built from a [`Spec`](crate::Spec).
 
+mod batch;
 pub mod bounds;
 pub(crate) mod cuckooing;
 pub(crate) mod cyclic;
+mod hashes;
+mod header;
 pub(crate) mod mirrored;
 pub(crate) mod partial;
 pub(crate) mod plain;

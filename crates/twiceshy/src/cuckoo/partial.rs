@@ -19,7 +19,8 @@ use crate::remote::{ALL, Ordered};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::mirrored::Header;
+use super::batch::in_batches;
+use super::header::Header;
 use super::search;
 use super::stash::Stash;
 use super::table::{EMPTY, Shape, Table};
@@ -50,12 +51,6 @@ pub struct PartialKey<P> {
     seed: u64,
     counts: Stats,
 }
-
-/// New sets of hash functions tried before the keys count as too many.
-const MAX_REBUILDS: u64 = 8;
-
-/// Digests whose memory [`Filter::contains_many`] asks for ahead.
-const BATCH: usize = 32;
 
 /// A digest's fingerprint and its two bins.
 #[derive(Clone, Copy)]
@@ -204,7 +199,7 @@ impl<P: Pairing> PartialKey<P> {
         extra: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        for attempt in 1..=MAX_REBUILDS {
+        for attempt in 1..=Spec::MAX_REBUILDS {
             let mut fresh = Self::empty(self.spec, capacity, bins);
             fresh.seed = self.seed.wrapping_add(attempt);
             fresh.rng = self.rng.clone();
@@ -271,17 +266,12 @@ impl<P: Pairing> Filter for PartialKey<P> {
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        assert_eq!(digests.len(), found.len(), "one answer for each digest");
-        for (digests, found) in digests.chunks(BATCH).zip(found.chunks_mut(BATCH)) {
-            for &digest in digests {
-                for bin in self.homes(digest).bins {
-                    self.table.prefetch(self.first_cell(bin));
-                }
+        let prefetch = |digest| {
+            for bin in self.homes(digest).bins {
+                self.table.prefetch(self.first_cell(bin));
             }
-            for (&digest, found) in digests.iter().zip(found) {
-                *found = self.contains(digest);
-            }
-        }
+        };
+        in_batches(digests, found, prefetch, |digest| self.contains(digest));
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
@@ -302,8 +292,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
             WhenFull::Rebuild if len >= capacity => None,
             WhenFull::Rebuild => self.renewed(capacity, bins, Some(digest), remote)?,
             WhenFull::Grow => {
-                let larger = (len + 1).max(capacity + capacity / 2 + 1);
-                let more_bins = self.spec.bins_for(larger)?.max(self.spec.next_bins(bins));
+                let (larger, more_bins) = self.spec.grown(capacity, bins)?;
                 self.renewed(larger, more_bins, Some(digest), remote)?
             }
         };
@@ -345,6 +334,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
     fn stats(&self) -> Stats {
         Stats {
             cells: self.table.shape.cells(),
+            stashed: self.stash.len(),
             bits: self.table.bits() + self.stash.bits(),
             ..self.counts
         }

@@ -9,7 +9,7 @@
 use crate::digest::{Digest, mix, reduce64};
 use crate::spec::{Kind, Spec};
 
-use super::mirrored::fingerprint;
+use super::hashes::fingerprint;
 use super::partial::Pairing;
 
 /// The other bin mirrors the first about a point that the fingerprint gives.

@@ -10,7 +10,8 @@ use crate::error::Result;
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
-use super::mirrored::{Hashes, Mirrored, Rule, fingerprint};
+use super::hashes::{Hashes, fingerprint};
+use super::mirrored::{Mirrored, Rule};
 use super::table::Place;
 
 /// One fingerprint, wherever the key sits.

@@ -45,45 +45,64 @@ fn breadth_first<E>(
     is_empty: impl Fn(usize) -> bool,
     next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
 ) -> Result<Option<Vec<usize>>, E> {
-    // `cells[i]` was reached from `cells[parents[i]]`; a start is its own parent.
-    let mut cells: Vec<usize> = Vec::with_capacity(64);
-    let mut parents: Vec<usize> = Vec::with_capacity(64);
+    let mut tree = Tree::new();
     for &start in starts {
-        if !cells.contains(&start) {
-            parents.push(cells.len());
-            cells.push(start);
-        }
+        tree.add(start, None);
     }
     let mut choices = Vec::new();
     let mut node = 0;
-    while node < cells.len() {
+    while node < tree.cells.len() {
         choices.clear();
-        next(cells[node], &mut choices)?;
+        next(tree.cells[node], &mut choices)?;
         if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
-            return Ok(Some(trace(&cells, &parents, node, end)));
+            return Ok(Some(tree.path(node, end)));
         }
         for &cell in &choices {
-            if cells.len() < MAX_NODES && !cells.contains(&cell) {
-                parents.push(node);
-                cells.push(cell);
-            }
+            tree.add(cell, Some(node));
         }
         node += 1;
     }
     Ok(None)
 }
 
-fn trace(cells: &[usize], parents: &[usize], mut node: usize, end: usize) -> Vec<usize> {
-    let mut path = vec![end];
-    loop {
-        path.push(cells[node]);
-        if parents[node] == node {
-            break;
-        }
-        node = parents[node];
+/// The cells that a breadth-first search has seen, each once, and from where.
+struct Tree {
+    cells: Vec<usize>,
+    parents: Vec<Option<usize>>,
+    /// A cell whose mark is not set was not seen; the others are looked up.
+    /// Looking up every cell made filling a table to its limit three times slower.
+    marks: [u64; MARK_WORDS],
+}
+
+const MARK_WORDS: usize = 512;
+
+impl Tree {
+    fn new() -> Self {
+        Tree { cells: Vec::new(), parents: Vec::new(), marks: [0; MARK_WORDS] }
     }
-    path.reverse();
-    path
+
+    /// Adds a cell, unless it was seen or the tree is as large as it may be.
+    fn add(&mut self, cell: usize, parent: Option<usize>) {
+        let (word, bit) = (cell / 64 % MARK_WORDS, cell % 64);
+        let marked = self.marks[word] >> bit & 1 == 1;
+        if self.cells.len() < MAX_NODES && !(marked && self.cells.contains(&cell)) {
+            self.marks[word] |= 1 << bit;
+            self.cells.push(cell);
+            self.parents.push(parent);
+        }
+    }
+
+    /// The path from a start to `node`, and on to `end`.
+    fn path(&self, node: usize, end: usize) -> Vec<usize> {
+        let mut path = vec![end];
+        let mut at = Some(node);
+        while let Some(node) = at {
+            path.push(self.cells[node]);
+            at = self.parents[node];
+        }
+        path.reverse();
+        path
+    }
 }
 
 fn random_walk<E>(

@@ -12,7 +12,7 @@
 use crate::digest::{Digest, reduce64};
 use crate::spec::{Kind, Spec};
 
-use super::mirrored::fingerprint;
+use super::hashes::fingerprint;
 use super::partial::Pairing;
 
 /// The other bin is in the same subtable, the fingerprint away.

@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
-use super::mirrored::{Hashes, Mirrored, Rule, fingerprint};
+use super::hashes::{Hashes, fingerprint};
+use super::mirrored::{Mirrored, Rule};
 use super::table::{EMPTY, Place};
 
 /// One fingerprint for each position in a bin.

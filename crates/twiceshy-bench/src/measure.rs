@@ -1,0 +1,187 @@
+//! Rounds, minima and ratios.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use crate::contender::Entry;
+use crate::report::Progress;
+use crate::workload::{Item, Workload};
+
+/// From this many keys on a pass over them takes long enough to be timed once.
+pub const LARGE: usize = 4_000_000;
+
+/// Passes over fewer keys; the fastest counts.
+const SMALL_PASSES: usize = 3;
+
+/// How to measure.
+#[derive(Clone, Copy)]
+pub struct Plan<'a> {
+    /// Times every contender is measured.
+    pub rounds: usize,
+    /// Only contenders whose name contains this.
+    pub only: &'a str,
+    /// Where to say what is going on.
+    pub progress: &'a Progress,
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Building from empty, allocation included.
+    Insert,
+    /// Asking for absent keys.
+    Negative,
+    /// Asking for stored keys.
+    Positive,
+    /// Asking for absent keys in batches.
+    Batch,
+    /// Taking every stored key out.
+    Delete,
+}
+
+impl Op {
+    /// All of them, in the order of the columns.
+    pub const ALL: [Op; 5] = [Op::Insert, Op::Negative, Op::Positive, Op::Batch, Op::Delete];
+
+    /// Its name in the tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Insert => "insert",
+            Op::Negative => "negative",
+            Op::Positive => "positive",
+            Op::Batch => "batch neg.",
+            Op::Delete => "delete",
+        }
+    }
+}
+
+/// What one contender is and took, round by round.
+#[derive(Default)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Keys that went in before one found no room.
+    pub stored: usize,
+    /// Keys that did not go in.
+    pub refused: usize,
+    /// Stored keys that it denied.
+    pub denied: usize,
+    /// Absent keys answered "maybe", as a share.
+    pub rate: f64,
+    /// Memory a stored key.
+    pub bits_per_key: f64,
+    /// The share of cells that are occupied.
+    pub load: Option<f64>,
+    /// Keys moved, a stored key.
+    pub kicks_per_key: Option<f64>,
+    /// Nanoseconds an item, by round and operation.
+    rounds: Vec<[Option<f64>; Op::ALL.len()]>,
+}
+
+impl Series {
+    /// The times of an operation, in the order of the rounds.
+    pub fn times(&self, op: Op) -> Vec<f64> {
+        self.rounds.iter().filter_map(|round| round[op as usize]).collect()
+    }
+
+    /// The shortest time of an operation.
+    pub fn min(&self, op: Op) -> Option<f64> {
+        self.times(op).into_iter().min_by(f64::total_cmp)
+    }
+
+    /// How much longer the median time is than the shortest.
+    pub fn noise(&self, op: Op) -> Option<f64> {
+        Some(median(self.times(op))? / self.min(op)?)
+    }
+}
+
+/// How much longer `op` took `series` than `other_op` took `other`, in each
+/// round; the smallest, the median and the largest.
+pub fn ratio(series: &Series, op: Op, other: &Series, other_op: Op) -> Option<[f64; 3]> {
+    let (times, others) = (series.times(op), other.times(other_op));
+    let mut ratios: Vec<f64> = times.iter().zip(&others).map(|(a, b)| a / b).collect();
+    ratios.sort_by(f64::total_cmp);
+    Some([*ratios.first()?, median(ratios.clone())?, *ratios.last()?])
+}
+
+/// The middle value.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Nanoseconds an item that `work` takes, and what it gives.
+pub fn time<T>(items: usize, work: impl FnOnce() -> T) -> (f64, T) {
+    let start = Instant::now();
+    let outcome = black_box(work());
+    (start.elapsed().as_nanos() as f64 / items as f64, outcome)
+}
+
+/// The fastest of several passes over as many items.
+fn fastest<T>(items: usize, mut work: impl FnMut() -> T) -> (f64, T) {
+    let (mut best, mut outcome) = time(items, &mut work);
+    for _ in 1..if items < LARGE { SMALL_PASSES } else { 1 } {
+        let (again, repeated) = time(items, &mut work);
+        best = best.min(again);
+        outcome = repeated;
+    }
+    (best, outcome)
+}
+
+/// Measures every entry once a round.
+pub fn run<I: Item>(entries: &[Entry<I>], work: &Workload<I>, plan: &Plan<'_>) -> Vec<Series> {
+    let wanted: Vec<&Entry<I>> =
+        entries.iter().filter(|entry| entry.name.contains(plan.only)).collect();
+    let mut all: Vec<Series> = wanted
+        .iter()
+        .map(|entry| Series { name: entry.name.clone(), ..Series::default() })
+        .collect();
+    for round in 1..=plan.rounds {
+        for (entry, series) in wanted.iter().zip(&mut all) {
+            plan.progress.step(|| {
+                format!(
+                    "{} keys, round {round} of {}: {}",
+                    work.stored.len(),
+                    plan.rounds,
+                    entry.name
+                )
+            });
+            measure(entry, work, series);
+        }
+    }
+    all
+}
+
+/// Builds, asks and empties an entry once.
+fn measure<I: Item>(entry: &Entry<I>, work: &Workload<I>, series: &mut Series) {
+    let (stored, absent) = (work.stored.as_slice(), work.absent.as_slice());
+    let (insert, (mut filter, taken)) = time(stored.len(), || {
+        let mut filter = (entry.make)(stored.len());
+        let taken = filter.fill(stored);
+        (filter, taken)
+    });
+    let kept = &stored[..taken];
+    series.stored = taken;
+    series.refused = stored.len() - taken;
+    series.bits_per_key = filter.bits() as f64 / taken as f64;
+    series.load = filter.load();
+    series.kicks_per_key = filter.kicks().map(|kicks| kicks as f64 / taken as f64);
+
+    let (negative, false_positives) = fastest(absent.len(), || filter.hits(absent));
+    let (positive, found) = fastest(kept.len(), || filter.hits(kept));
+    series.rate = false_positives as f64 / absent.len() as f64;
+    series.denied = taken - found;
+
+    let (batch, in_batches) = fastest(absent.len(), || filter.hits_in_batches(absent));
+    if let Some(in_batches) = in_batches {
+        assert_eq!(in_batches, false_positives, "{}: a batch answers as one by one", entry.name);
+    }
+    let (delete, deleted) = time(kept.len(), || filter.empty(kept));
+    series.rounds.push([
+        Some(insert),
+        Some(negative),
+        Some(positive),
+        in_batches.map(|_| batch),
+        deleted.map(|_| delete),
+    ]);
+}

@@ -1,0 +1,215 @@
+//! Our filters as contenders, each by its own type.
+
+use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy::{Digest, Filter, KeyHasher, Kind, MemoryMirror, Mirror, Spec, Stats};
+
+use crate::contender::{Contender, Entry, count, taken};
+use crate::workload::Item;
+
+/// How an item becomes a digest.
+pub trait Digester<I>: Clone + 'static {
+    /// The digest of an item.
+    fn digest(&self, item: I) -> Digest;
+
+    /// The digests of many, in `room` where they are not there already.
+    fn digests<'a>(&self, items: &'a [I], room: &'a mut Vec<Digest>) -> &'a [Digest];
+}
+
+/// Items are digests already.
+#[derive(Clone, Copy)]
+pub struct Ready;
+
+impl Digester<Digest> for Ready {
+    #[inline]
+    fn digest(&self, item: Digest) -> Digest {
+        item
+    }
+
+    fn digests<'a>(&self, items: &'a [Digest], _: &'a mut Vec<Digest>) -> &'a [Digest] {
+        items
+    }
+}
+
+impl Digester<u64> for KeyHasher {
+    #[inline]
+    fn digest(&self, item: u64) -> Digest {
+        KeyHasher::digest(self, item.to_le_bytes())
+    }
+
+    fn digests<'a>(&self, items: &'a [u64], room: &'a mut Vec<Digest>) -> &'a [Digest] {
+        room.clear();
+        room.extend(items.iter().map(|&item| Digester::digest(self, item)));
+        room
+    }
+}
+
+/// The entry of a description, under that description and `note` as its name.
+pub fn entry<I: Item>(text: &str, note: &str, digester: impl Digester<I>) -> Entry<I> {
+    let spec: Spec = text.parse().expect("a description of ours");
+    Entry {
+        name: format!("{text}{note}"),
+        make: Box::new(move |keys| contender(&spec, keys, digester.clone())),
+    }
+}
+
+fn contender<I: Item, D: Digester<I>>(
+    spec: &Spec,
+    keys: usize,
+    digester: D,
+) -> Box<dyn Contender<I>> {
+    let fits = "a capacity that our filters can have";
+    match spec.kind() {
+        Kind::Plain => Box::new(Alone::new(Plain::new(spec, keys).expect(fits), digester)),
+        Kind::Simplified => {
+            Box::new(Alone::new(Simplified::new(spec, keys).expect(fits), digester))
+        }
+        Kind::PlainFull => Box::new(Twin::new(PlainFull::new(spec, keys).expect(fits), digester)),
+        Kind::Cyclic | Kind::Varying => {
+            Box::new(Twin::new(Cyclic::new(spec, keys).expect(fits), digester))
+        }
+        Kind::Swapping => Box::new(Twin::new(Swapping::new(spec, keys).expect(fits), digester)),
+        Kind::Cuckooing => Box::new(Twin::new(Cuckooing::new(spec, keys).expect(fits), digester)),
+        kind => panic!("no contender for {}: add it here", kind.name()),
+    }
+}
+
+/// A filter that is changed without a remote, as its peers are.
+trait Partial: Filter {
+    fn add(&mut self, digest: Digest) -> bool;
+    fn delete(&mut self, digest: Digest) -> bool;
+}
+
+impl Partial for Plain {
+    #[inline]
+    fn add(&mut self, digest: Digest) -> bool {
+        Plain::add(self, digest)
+    }
+
+    #[inline]
+    fn delete(&mut self, digest: Digest) -> bool {
+        Plain::delete(self, digest)
+    }
+}
+
+impl Partial for Simplified {
+    #[inline]
+    fn add(&mut self, digest: Digest) -> bool {
+        Simplified::add(self, digest)
+    }
+
+    #[inline]
+    fn delete(&mut self, digest: Digest) -> bool {
+        Simplified::delete(self, digest)
+    }
+}
+
+/// A filter without a remote.
+struct Alone<F, D> {
+    filter: F,
+    digester: D,
+}
+
+impl<F: Partial, D> Alone<F, D> {
+    fn new(filter: F, digester: D) -> Self {
+        Alone { filter, digester }
+    }
+}
+
+impl<I: Item, F: Partial, D: Digester<I>> Contender<I> for Alone<F, D> {
+    fn fill(&mut self, items: &[I]) -> usize {
+        taken(items, |item| self.filter.add(self.digester.digest(item)))
+    }
+
+    fn hits(&self, items: &[I]) -> usize {
+        count(items, |item| self.filter.contains(self.digester.digest(item)))
+    }
+
+    fn hits_in_batches(&self, items: &[I]) -> Option<usize> {
+        Some(batches(&self.filter, &self.digester, items))
+    }
+
+    fn empty(&mut self, items: &[I]) -> Option<usize> {
+        Some(count(items, |item| self.filter.delete(self.digester.digest(item))))
+    }
+
+    fn bits(&self) -> usize {
+        self.filter.stats().bits
+    }
+
+    fn load(&self) -> Option<f64> {
+        Some(self.filter.stats().load())
+    }
+
+    fn kicks(&self) -> Option<u64> {
+        Some(self.filter.stats().kicks)
+    }
+}
+
+/// A filter with its mirror in memory.
+struct Twin<F, D> {
+    filter: F,
+    mirror: MemoryMirror,
+    digester: D,
+}
+
+impl<F: Filter, D> Twin<F, D> {
+    fn new(filter: F, digester: D) -> Self {
+        let Stats { cells, .. } = filter.stats();
+        Twin { filter, mirror: MemoryMirror::new(cells), digester }
+    }
+}
+
+impl<I: Item, F, D> Contender<I> for Twin<F, D>
+where
+    F: Filter<Remote = dyn Mirror>,
+    D: Digester<I>,
+{
+    fn fill(&mut self, items: &[I]) -> usize {
+        taken(items, |item| {
+            let digest = self.digester.digest(item);
+            self.filter.insert(digest, &mut self.mirror).is_ok()
+        })
+    }
+
+    fn hits(&self, items: &[I]) -> usize {
+        count(items, |item| self.filter.contains(self.digester.digest(item)))
+    }
+
+    fn hits_in_batches(&self, items: &[I]) -> Option<usize> {
+        Some(batches(&self.filter, &self.digester, items))
+    }
+
+    fn empty(&mut self, items: &[I]) -> Option<usize> {
+        Some(count(items, |item| {
+            let digest = self.digester.digest(item);
+            self.filter.remove(digest, &mut self.mirror).expect("memory never fails")
+        }))
+    }
+
+    fn bits(&self) -> usize {
+        self.filter.stats().bits
+    }
+
+    fn load(&self) -> Option<f64> {
+        Some(self.filter.stats().load())
+    }
+
+    fn kicks(&self) -> Option<u64> {
+        Some(self.filter.stats().kicks)
+    }
+}
+
+/// Digests handed to the filter in one call.
+const SLICE: usize = 1024;
+
+fn batches<I: Item, D: Digester<I>>(filter: &impl Filter, digester: &D, items: &[I]) -> usize {
+    let mut room = Vec::with_capacity(SLICE);
+    let mut found = [false; SLICE];
+    let mut hits = 0;
+    for slice in items.chunks(SLICE) {
+        let found = &mut found[..slice.len()];
+        filter.contains_many(digester.digests(slice, &mut room), found);
+        hits += found.iter().filter(|&&hit| hit).count();
+    }
+    hits
+}

@@ -1,0 +1,62 @@
+//! Every contender runs, and none of ours denies a key.
+
+use twiceshy::Kind;
+
+use crate::contender::Entry;
+use crate::measure::{Plan, Series, run};
+use crate::report::Progress;
+use crate::tables;
+use crate::workload::{Item, Keys, Workload};
+
+const KEYS: usize = 2_000;
+
+fn once<I: Item>(entries: &[Entry<I>], work: &Workload<I>) -> Vec<Series> {
+    let progress = Progress::new();
+    run(entries, work, &Plan { rounds: 1, only: "", progress: &progress })
+}
+
+#[test]
+fn every_contender_runs_and_none_of_ours_denies_a_key() {
+    let keys = Keys::random(KEYS);
+    let digests = keys.digests();
+    let all = [
+        once(&tables::peer_entries(KEYS), &digests),
+        once(&tables::shape_entries(), &digests),
+        once(&tables::key_entries(), &keys),
+    ];
+    for series in all.iter().flatten() {
+        let ours = Kind::ALL.iter().any(|kind| series.name.starts_with(kind.name()));
+        if ours {
+            assert_eq!((series.stored, series.denied), (KEYS, 0), "{}", series.name);
+        } else {
+            // So few keys fill some peers past what they can take, and crate
+            // `cuckoofilter` then drops a key.
+            assert!(series.stored > KEYS * 9 / 10, "{}: {} keys", series.name, series.stored);
+        }
+        assert!(series.rate < 0.06, "{}: a rate of {}", series.name, series.rate);
+        assert!(series.bits_per_key >= 8.0, "{}: {} bits", series.name, series.bits_per_key);
+    }
+}
+
+#[test]
+fn every_bar_names_entries() {
+    // At 10^6 keys every peer has a row, the one of half the size included.
+    let peers: Vec<String> = names(tables::peer_entries(1_000_000));
+    let shapes: Vec<String> = names(tables::shape_entries());
+    for (known, bars) in [(peers, tables::peer_bars()), (shapes, tables::shape_bars())] {
+        for name in bars.into_iter().flat_map(|bar| [bar.filter, bar.against]) {
+            assert!(known.contains(&name), "{name} is none of {known:?}");
+        }
+    }
+}
+
+fn names<I>(entries: Vec<Entry<I>>) -> Vec<String> {
+    entries.into_iter().map(|entry| entry.name).collect()
+}
+
+#[test]
+fn stored_and_absent_keys_are_distinct() {
+    let Keys { stored, absent } = Keys::random(KEYS);
+    let all: std::collections::HashSet<u64> = stored.into_iter().chain(absent).collect();
+    assert_eq!(all.len(), 2 * KEYS);
+}

@@ -1,0 +1,249 @@
+//! Who is compared with whom, and the bars.
+
+use std::hint::black_box;
+
+use twiceshy::{Digest, KeyHasher};
+
+use crate::contender::Entry;
+use crate::measure::{Op, Plan, Series, median, ratio, run, time};
+use crate::ours::{self, Ready};
+use crate::peers::{self, BLOOM_LIB, BLOOM_LIB_FULL, CUCKOOFILTER};
+use crate::report::{Report, Table, number};
+use crate::workload::{Keys, Workload};
+
+/// A ratio that a filter of ours is to keep.
+pub struct Bar {
+    /// The filter of ours.
+    pub filter: String,
+    op: Op,
+    /// Whom it is compared with.
+    pub against: String,
+    /// The largest ratio that is good enough, where there is a bar.
+    most: Option<f64>,
+}
+
+impl Bar {
+    fn new(filter: &str, op: Op, against: &str, most: impl Into<Option<f64>>) -> Self {
+        Bar { filter: filter.into(), op, against: against.into(), most: most.into() }
+    }
+}
+
+/// The partial-key filters that stand beside the peers.
+const PLAIN: [&str; 3] = ["plain:f=8", "plain:f=12", "plain:f=16"];
+const SIMPLIFIED: &str = "simplified:f=12";
+
+/// The filters with four tables of one cell a bin, 11 bits a cell. The first
+/// is the one that the others are compared with.
+const FOUR_TABLES: [&str; 5] = [
+    "plain-full:f=11,k=4,b=1",
+    "cyclic:f=10,s=1",
+    "cyclic:f=8,s=3",
+    "varying:f=10,s=1,r=2",
+    "cuckooing:f=11,k=4,b=1",
+];
+
+/// Fingerprints at which the filters with two tables of four cells are compared.
+const WIDTHS: [u32; 3] = [8, 12, 16];
+
+/// The bars against our own plain filter of the same shape.
+const SWAPPING_MOST: f64 = 1.2;
+const ADAPTIVE_MOST: f64 = 1.5;
+/// The bar of a negative query against `bloom-lib`.
+const BLOOM_LIB_MOST: f64 = 1.1;
+/// How much faster a batch is to be out of cache.
+const BATCH_LEAST: f64 = 1.8;
+
+/// The filters beside the peers.
+pub fn peer_entries(keys: usize) -> Vec<Entry<Digest>> {
+    let ours = PLAIN.into_iter().chain([SIMPLIFIED]).map(|text| ours::entry(text, "", Ready));
+    ours.chain(peers::with_ready_hashes(keys)).collect()
+}
+
+/// The filters that hash keys themselves.
+pub fn key_entries() -> Vec<Entry<u64>> {
+    let ours = [
+        ours::entry("plain:f=8", ", XXH3", KeyHasher::fast(1)),
+        ours::entry("plain:f=8", ", keyed SipHash", KeyHasher::keyed([1; 16])),
+        ours::entry("plain:f=16", ", XXH3", KeyHasher::fast(1)),
+        ours::entry("plain:f=16", ", keyed SipHash", KeyHasher::keyed([1; 16])),
+    ];
+    ours.into_iter().chain(peers::with_their_hashers()).collect()
+}
+
+/// Adaptive filters and plain ones of the same shape.
+pub fn shape_entries() -> Vec<Entry<Digest>> {
+    let four = FOUR_TABLES.map(str::to_string);
+    let two = WIDTHS.into_iter().flat_map(|f| {
+        [
+            format!("plain:f={f}"),
+            format!("plain-full:f={f},k=2,b=4"),
+            format!("swapping:f={f},k=2,b=4"),
+            format!("cuckooing:f={f},k=2,b=4"),
+        ]
+    });
+    four.into_iter().chain(two).map(|text| ours::entry(&text, "", Ready)).collect()
+}
+
+/// The bars against peers.
+pub fn peer_bars() -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for filter in PLAIN {
+        for op in [Op::Insert, Op::Positive, Op::Negative] {
+            bars.push(Bar::new(filter, op, CUCKOOFILTER, 1.0));
+        }
+        for peer in [BLOOM_LIB, BLOOM_LIB_FULL] {
+            bars.push(Bar::new(filter, Op::Negative, peer, BLOOM_LIB_MOST));
+            bars.push(Bar::new(filter, Op::Positive, peer, None));
+            bars.push(Bar::new(filter, Op::Insert, peer, None));
+        }
+    }
+    bars
+}
+
+/// The bars against our own plain filters.
+pub fn shape_bars() -> Vec<Bar> {
+    let [base, adaptive @ ..] = FOUR_TABLES;
+    let mut bars: Vec<Bar> = adaptive
+        .into_iter()
+        .map(|filter| Bar::new(filter, Op::Negative, base, ADAPTIVE_MOST))
+        .collect();
+    for f in WIDTHS {
+        let shape = format!("f={f},k=2,b=4");
+        for base in [format!("plain-full:{shape}"), format!("plain:f={f}")] {
+            let (swapping, cuckooing) = (format!("swapping:{shape}"), format!("cuckooing:{shape}"));
+            bars.push(Bar::new(&swapping, Op::Negative, &base, SWAPPING_MOST));
+            bars.push(Bar::new(&cuckooing, Op::Negative, &base, ADAPTIVE_MOST));
+        }
+    }
+    bars
+}
+
+/// Peers, shapes and hashing.
+pub fn cuckoo(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
+    let count = keys.stored.len();
+    let digests = keys.digests();
+
+    let series = run(&peer_entries(count), &digests, plan);
+    report.table(&times(&format!("Beside peers, {count} keys, ready digests"), &series));
+    report.table(&ratios("Ratios to peers, ready digests", &series, &peer_bars()));
+
+    let series = run(&shape_entries(), &digests, plan);
+    report.table(&times(&format!("Same shapes, {count} keys, ready digests"), &series));
+    report.table(&ratios("Ratios to the plain filter of the same shape", &series, &shape_bars()));
+    drop(digests);
+
+    let series = run(&key_entries(), keys, plan);
+    report.table(&times(&format!("From keys, hashing included, {count} keys"), &series));
+    report.table(&hashing(keys, plan));
+}
+
+/// Batches against single queries.
+pub fn batch(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
+    let digests = keys.digests();
+    let texts = PLAIN.into_iter().chain([SIMPLIFIED, "plain-full:f=12,k=2,b=4"]);
+    let adaptive = ["swapping:f=12,k=2,b=4", "cuckooing:f=12,k=2,b=4"].into_iter();
+    let entries: Vec<Entry<Digest>> =
+        texts.chain(adaptive).chain(FOUR_TABLES).map(|text| ours::entry(text, "", Ready)).collect();
+    let series = run(&entries, &digests, plan);
+    let head = ["filter", "MiB", "one by one ns", "in batches ns", "times faster", "least..most"];
+    let mut table =
+        Table::new(format!("Negative queries in batches, {} keys", digests.stored.len()), &head);
+    for of in &series {
+        let [least, middle, most] =
+            ratio(of, Op::Negative, of, Op::Batch).expect("ours have both in every round");
+        table.row([
+            of.name.clone(),
+            format!("{:.1}", of.bits_per_key * of.stored as f64 / 8.0 / 1024.0 / 1024.0),
+            number(of.min(Op::Negative), 1),
+            number(of.min(Op::Batch), 1),
+            format!("{middle:.2}"),
+            format!("{least:.2}..{most:.2}"),
+        ]);
+    }
+    table.note(format!("The bar is {BATCH_LEAST} where the filter is larger than the cache."));
+    report.table(&table);
+}
+
+/// The times of all contenders.
+fn times(title: &str, series: &[Series]) -> Table {
+    let mut head = vec!["ns per key: filter", "bits/key", "load", "rate %"];
+    head.extend(Op::ALL.map(Op::name));
+    head.push("noise");
+    let mut table = Table::new(title, &head);
+    for of in series {
+        let facts = [
+            of.name.clone(),
+            format!("{:.2}", of.bits_per_key),
+            number(of.load, 3),
+            format!("{:.4}", of.rate * 100.0),
+        ];
+        let noise = median(Op::ALL.iter().filter_map(|&op| of.noise(op)).collect());
+        let minima = Op::ALL.map(|op| number(of.min(op), 1));
+        table.row(facts.into_iter().chain(minima).chain([number(noise, 2)]));
+        if of.refused != 0 {
+            table.note(format!("{}: no room for the last {} keys.", of.name, of.refused));
+        }
+        if of.denied != 0 {
+            table.note(format!("{}: denies {} of its {} keys.", of.name, of.denied, of.stored));
+        }
+    }
+    table.note(
+        "Minima of the rounds; noise: the median time over the minimum, the median of all columns.",
+    );
+    table
+}
+
+/// The ratios that bars are set for.
+fn ratios(title: &str, series: &[Series], bars: &[Bar]) -> Table {
+    let head =
+        ["filter", "time of", "against", "ratio", "least..most", "of minima", "bar", "verdict"];
+    let mut table = Table::new(title, &head);
+    for bar in bars {
+        let find = |name: &str| series.iter().find(|of| of.name == name);
+        // A contender that was not asked for, or that has no such row.
+        let (Some(filter), Some(against)) = (find(&bar.filter), find(&bar.against)) else {
+            continue;
+        };
+        let Some([least, middle, most]) = ratio(filter, bar.op, against, bar.op) else { continue };
+        let verdict = bar.most.map_or("-", |most| if middle <= most { "met" } else { "MISSED" });
+        table.row([
+            bar.filter.clone(),
+            bar.op.name().to_string(),
+            bar.against.clone(),
+            format!("{middle:.2}"),
+            format!("{least:.2}..{most:.2}"),
+            number(filter.min(bar.op).zip(against.min(bar.op)).map(|(a, b)| a / b), 2),
+            number(bar.most, 2),
+            verdict.to_string(),
+        ]);
+    }
+    table.note("Ratios are taken within a round: the median of the rounds, and their range.");
+    table
+}
+
+/// What a digest costs.
+fn hashing(keys: &Keys, plan: &Plan<'_>) -> Table {
+    let mut table = Table::new("Hashing a u64 key", &["hasher", "ns", "noise"]);
+    let hashers = [
+        ("fast (XXH3-128)", KeyHasher::fast(1)),
+        ("keyed (SipHash-1-3-128)", KeyHasher::keyed([1; 16])),
+    ];
+    for (name, hasher) in hashers {
+        let all: Vec<f64> = (0..plan.rounds).map(|_| digesting(&hasher, keys)).collect();
+        let least = all.iter().copied().min_by(f64::total_cmp);
+        let noise = median(all).zip(least).map(|(middle, least)| middle / least);
+        table.row([name.to_string(), number(least, 2), number(noise, 2)]);
+    }
+    table
+}
+
+fn digesting(hasher: &KeyHasher, keys: &Workload<u64>) -> f64 {
+    let hasher = black_box(hasher);
+    let fold = || {
+        keys.stored.iter().fold(0, |sum: u64, key| {
+            let [first, second] = hasher.digest(key.to_le_bytes()).words();
+            sum.wrapping_add(first ^ second)
+        })
+    };
+    time(keys.stored.len(), fold).0
+}

@@ -1,0 +1,3 @@
+//! The verbs, one a file: `Args` and `run`.
+
+pub mod race;

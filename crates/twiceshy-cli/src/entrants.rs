@@ -1,0 +1,136 @@
+//! Who takes part: filters by name ("cyclic-2") or by full spec.
+
+use twiceshy::{Kind, Spec, WhenFull};
+
+/// A filter that takes part in a race.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entrant {
+    /// As the user wrote it.
+    pub name: String,
+    /// What it is; its fingerprint length is not decided yet.
+    pub spec: Spec,
+}
+
+/// What one `--filters` names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entrants(pub Vec<Entrant>);
+
+/// Selector bits of the cyclic filters that take part by default.
+const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
+
+/// Every filter that exists.
+pub fn all() -> Vec<Entrant> {
+    let specs = Kind::ALL.into_iter().flat_map(|kind| match kind {
+        Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
+        kind => vec![kind.name().to_string()],
+    });
+    specs
+        .map(|text| {
+            let spec: Spec = text.parse().expect("the library knows its own kinds");
+            Entrant { name: spec.label(), spec }
+        })
+        .collect()
+}
+
+/// The names of all of them, for people.
+pub fn names() -> String {
+    let names: Vec<String> = all().into_iter().map(|entrant| entrant.name).collect();
+    names.join(", ")
+}
+
+/// Reads names and specs, separated by commas or semicolons. A spec has commas
+/// of its own, but what follows those is `parameter=value`, which no name is.
+///
+/// # Errors
+/// Which name is wrong, and which ones there are.
+pub fn parse(text: &str) -> Result<Entrants, String> {
+    let mut parts: Vec<String> = Vec::new();
+    for list in text.split(';') {
+        let mut in_spec = false;
+        for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let parameter = part.contains('=') && !part.contains(':');
+            match parts.last_mut() {
+                Some(spec) if parameter && in_spec => {
+                    spec.push(',');
+                    spec.push_str(part);
+                }
+                _ => {
+                    in_spec = part.contains(':');
+                    parts.push(part.to_string());
+                }
+            }
+        }
+    }
+    if parts.is_empty() {
+        return Err(format!("expected at least one of {}", names()));
+    }
+    parts.into_iter().map(entrant).collect::<Result<_, _>>().map(Entrants)
+}
+
+fn entrant(name: String) -> Result<Entrant, String> {
+    let (label, parameters) = name.split_once(':').unwrap_or((&name, ""));
+    let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
+        Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
+        _ if Kind::ALL.iter().any(|kind| kind.name() == label) => format!("{label}:{parameters}"),
+        _ => {
+            let known = names();
+            return Err(format!(
+                "no filter is called \"{label}\"; there are {known}, and full specs such as \
+                 \"cyclic:s=2,k=3\""
+            ));
+        }
+    };
+    let spec: Spec = text.parse().map_err(|error: twiceshy::Error| error.to_string())?;
+    // A filter that grew would leave the memory that all share.
+    Ok(Entrant { name, spec: spec.when_full(WhenFull::Rebuild) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Vec<(String, String)> {
+        let entrants = parse(text).expect(text).0;
+        entrants.into_iter().map(|entrant| (entrant.name, entrant.spec.label())).collect()
+    }
+
+    #[test]
+    fn every_kind_takes_part_under_its_own_label() {
+        assert_eq!(
+            names(),
+            "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
+             cuckooing"
+        );
+        assert_eq!(parse(&names()), Ok(Entrants(all())));
+    }
+
+    #[test]
+    fn names_and_specs_mix() {
+        for text in [
+            "plain,cyclic:s=2,k=3,swapping",
+            "plain;cyclic:s=2,k=3;swapping",
+            " plain , cyclic:s=2,k=3; swapping;",
+        ] {
+            let names: Vec<String> = parsed(text).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, ["plain", "cyclic:s=2,k=3", "swapping"], "{text}");
+        }
+        for text in ["cyclic-2", "cyclic:s=2", "cyclic-2:k=3", "cyclic:k=3,s=2"] {
+            assert_eq!(parsed(text), [(text.to_string(), "cyclic-2".to_string())]);
+        }
+    }
+
+    #[test]
+    fn errors_name_the_problem() {
+        for (text, expected) in [
+            ("bloom", "no filter is called \"bloom\"; there are plain, plain-full,"),
+            ("plain,cyclic-x", "no filter is called \"cyclic-x\""),
+            ("plain,f=7", "no filter is called \"f=7\""),
+            ("cyclic-9", "use 1 to 8"),
+            ("cyclic:q=1", "no parameter \"q\""),
+            (" ,;", "at least one of plain,"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

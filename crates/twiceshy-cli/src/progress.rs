@@ -1,0 +1,58 @@
+//! A progress bar on standard error; nothing at all where that is no terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Steps between two looks at the bar: often enough to move smoothly, rarely
+/// enough to cost nothing.
+pub const STRIDE: usize = 1 << 14;
+
+/// The bar, or its absence.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar of that many steps.
+    pub fn new(steps: u64) -> Self {
+        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  ({eta} left)");
+        // On standard error, and hidden where that is no terminal. It has no
+        // thread of its own, which would disturb what is timed.
+        let bar = ProgressBar::new(steps);
+        Progress { bar: bar.with_style(style.expect("the template is well-formed")) }
+    }
+
+    /// Says what is going on now.
+    pub fn phase(&self, name: impl Into<String>) {
+        self.bar.set_message(name.into());
+    }
+
+    /// Some steps are done.
+    pub fn advance(&self, steps: usize) {
+        self.bar.inc(steps as u64);
+    }
+
+    /// That many steps are done or left out in all.
+    pub fn arrive(&self, steps: u64) {
+        self.bar.set_position(steps);
+    }
+
+    /// Passes items through, each one step.
+    pub fn watch<T>(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        items.enumerate().map(|(index, item)| {
+            if (index + 1).is_multiple_of(STRIDE) {
+                self.advance(STRIDE);
+            }
+            item
+        })
+    }
+
+    /// Prints something where the bar is in the way.
+    pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,198 @@
+//! One filter's part of a race:
+//!
+//! ```text
+//! insert all keys ─▶ check ─▶ first pass ─▶ stream, adapting ─▶ check
+//!    insert_ns         │    first_pass_rate  false_positives      │
+//!                      │        query_ns     remote_reads         │
+//!                      └───────────────────  adapt_ns  ───────────┴─▶ false_negatives
+//! ```
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use twiceshy::{Adapted, AnyFilter, Digest, Error};
+
+use crate::entrants::Entrant;
+use crate::progress::{Progress, STRIDE};
+use crate::workload::{Parameters, Workload};
+
+/// The version of [`Row`] as scripts know it.
+const SCHEMA: &str = "twiceshy.race.v1";
+
+/// What a filter did. The names of the fields are those of the JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    schema: &'static str,
+    /// As the user wrote it.
+    #[serde(skip)]
+    pub name: String,
+    /// Its label: the kind, with the selector bits of a cyclic filter.
+    pub filter: String,
+    /// The full description, with the fingerprint length that fits.
+    pub spec: String,
+    keys: u64,
+    distinct: u64,
+    zipf: f64,
+    seed: u64,
+    /// Memory that it was given.
+    bits: f64,
+    /// Memory that it takes.
+    pub bits_per_key: f64,
+    /// The share of its cells that are occupied.
+    pub load: f64,
+    /// The share of the absent keys that were answered "maybe" at first.
+    pub first_pass_rate: f64,
+    queries: u64,
+    /// Queries of the stream that were answered "maybe".
+    pub false_positives: u64,
+    /// Stored keys answered "absent", after the insertions or at the end.
+    pub false_negatives: u64,
+    /// Reads of the remote in the stream.
+    pub remote_reads: u64,
+    /// False positives that were fixed.
+    adaptations: u64,
+    rebuilds: u64,
+    pub insert_ns: f64,
+    pub query_ns: f64,
+    /// `None` where nothing was to adapt.
+    pub adapt_ns: Option<f64>,
+}
+
+/// Steps of a trial.
+pub fn steps(parameters: &Parameters) -> u64 {
+    const PASSES_OVER_THE_STORED: u64 = 3;
+    PASSES_OVER_THE_STORED * parameters.keys + parameters.negatives() + parameters.queries
+}
+
+/// Sends a filter through the workload.
+///
+/// # Errors
+/// The filter does not fit the memory, or the keys do not fit the filter.
+pub fn run(
+    entrant: &Entrant,
+    bits: f64,
+    workload: &Workload,
+    progress: &Progress,
+) -> Result<Row, Error> {
+    let Workload { parameters, stored, absent, .. } = workload;
+    let phase = |name: &str| progress.phase(format!("{}: {name}", entrant.name));
+    let mut filter = entrant.spec.build_within(stored.len(), bits)?;
+
+    phase("insertions");
+    let inserting = time(stored, progress, |key| filter.insert(key).map(drop))?;
+    phase("check");
+    let denied_at_first = denied(&filter, stored, progress);
+
+    phase("first pass");
+    let mut first_positives = 0_u64;
+    let querying = time(absent, progress, |key| {
+        first_positives += u64::from(filter.contains(key));
+        Ok(())
+    })?;
+
+    phase("stream");
+    let reads_before = filter.accesses().reads;
+    let stream = play(&mut filter, workload, progress)?;
+    let remote_reads = filter.accesses().reads - reads_before;
+    phase("check");
+    let denied_at_last = denied(&filter, stored, progress);
+
+    let stats = filter.stats();
+    Ok(Row {
+        schema: SCHEMA,
+        name: entrant.name.clone(),
+        filter: filter.spec().label(),
+        spec: filter.spec().to_string(),
+        keys: parameters.keys,
+        distinct: parameters.distinct,
+        zipf: parameters.zipf,
+        seed: parameters.seed,
+        bits,
+        bits_per_key: stats.bits_per_key(),
+        load: stats.load(),
+        first_pass_rate: first_positives as f64 / parameters.negatives() as f64,
+        queries: parameters.queries,
+        false_positives: stream.false_positives,
+        false_negatives: denied_at_first + denied_at_last,
+        remote_reads,
+        adaptations: stats.adaptations,
+        rebuilds: stats.rebuilds,
+        insert_ns: mean_ns(inserting, parameters.keys),
+        query_ns: mean_ns(querying, parameters.negatives()),
+        adapt_ns: (stream.false_positives != 0)
+            .then(|| mean_ns(stream.adapting, stream.false_positives)),
+    })
+}
+
+/// What the stream brought.
+struct Stream {
+    false_positives: u64,
+    adapting: Duration,
+}
+
+/// Asks every query of the stream, and tells the filter of its false positives.
+fn play(filter: &mut AnyFilter, workload: &Workload, progress: &Progress) -> Result<Stream, Error> {
+    let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO };
+    for &rank in progress.watch(workload.stream.iter()) {
+        let key = workload.absent[rank as usize];
+        if filter.contains(key) {
+            stream.false_positives += 1;
+            let start = Instant::now();
+            let outcome = filter.adapt(key)?;
+            stream.adapting += start.elapsed();
+            assert!(
+                matches!(outcome, Adapted::Fixed | Adapted::Unfixed),
+                "{key:?} is not stored and was answered \"maybe\", yet adapt says {outcome:?}"
+            );
+        }
+    }
+    Ok(stream)
+}
+
+/// Stored keys that the filter answers "absent".
+fn denied(filter: &AnyFilter, stored: &[Digest], progress: &Progress) -> u64 {
+    progress.watch(stored.iter()).filter(|&&key| !filter.contains(key)).count() as u64
+}
+
+/// Time of an operation on all keys, without that of the progress bar.
+fn time(
+    keys: &[Digest],
+    progress: &Progress,
+    mut operation: impl FnMut(Digest) -> Result<(), Error>,
+) -> Result<Duration, Error> {
+    let mut spent = Duration::ZERO;
+    for chunk in keys.chunks(STRIDE) {
+        let start = Instant::now();
+        chunk.iter().try_for_each(|&key| operation(key))?;
+        spent += start.elapsed();
+        progress.advance(chunk.len());
+    }
+    Ok(spent)
+}
+
+fn mean_ns(total: Duration, operations: u64) -> f64 {
+    total.as_nanos() as f64 / operations as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use twiceshy::KeyHasher;
+
+    use super::*;
+
+    /// Of 1000 keys that are not stored, a filter with 12-bit fingerprints and 8
+    /// cells a query calls each "maybe" with probability below 0.002: more than
+    /// 20 of them with probability below C(1000, 21) * 0.002^21 < 10^-13.
+    #[test]
+    fn keys_that_the_filter_denies_are_counted() {
+        let hasher = KeyHasher::keyed([7; 16]);
+        let keys: Vec<Digest> = (0..2000_u32).map(|key| hasher.digest(key.to_le_bytes())).collect();
+        let mut filter = "plain:f=12".parse::<twiceshy::Spec>().unwrap().build(1000).unwrap();
+        for &key in &keys[..1000] {
+            filter.insert(key).unwrap();
+        }
+        let progress = Progress::new(0);
+        assert_eq!(denied(&filter, &keys[..1000], &progress), 0);
+        assert!(denied(&filter, &keys, &progress) > 980);
+    }
+}

@@ -1,0 +1,72 @@
+//! What every cuckoo filter saves before its cells.
+
+use crate::error::{Error, Result};
+use crate::filter::Stats;
+use crate::format::{Reader, Writer};
+use crate::rng::Rng;
+use crate::spec::Spec;
+
+use super::table::{Shape, Table};
+
+/// The numbers that every cuckoo filter saves before its cells.
+pub(crate) struct Header {
+    pub(crate) bins: usize,
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) counts: Stats,
+}
+
+impl Header {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u64(self.bins as u64);
+        writer.u64(self.seed);
+        writer.u64(self.rng.state);
+        writer.u64(self.counts.len as u64);
+        writer.u64(self.counts.capacity as u64);
+        writer.u64(self.counts.adaptations);
+        writer.u64(self.counts.rebuilds);
+        writer.u64(self.counts.kicks);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        Ok(Header {
+            bins: reader.size("the number of bins")?,
+            seed: reader.u64("the seed")?,
+            rng: Rng::new(reader.u64("the random state")?),
+            counts: Stats {
+                len: reader.size("the number of keys")?,
+                capacity: reader.size("the capacity")?,
+                adaptations: counter(reader, "the adaptations")?,
+                rebuilds: counter(reader, "the rebuilds")?,
+                kicks: counter(reader, "the kicks")?,
+                ..Stats::default()
+            },
+        })
+    }
+
+    /// The saved cells, when they are as many as the shape has and the
+    /// capacity is one that they can hold.
+    pub(crate) fn table(&self, spec: &Spec, shape: Shape, bytes: &[u8]) -> Result<Table> {
+        let cells = (shape.tables as usize * shape.slots as usize).checked_mul(self.bins);
+        cells
+            .filter(|_| (1..=Spec::MAX_BINS).contains(&self.bins))
+            .filter(|cells| (1..=*cells).contains(&self.counts.capacity))
+            .and_then(|_| Table::from_bytes(bytes, shape, spec.cell_bits()))
+            .ok_or_else(|| {
+                Error::format(format!(
+                    "{} bytes of cells are not {} bins of {spec}",
+                    bytes.len(),
+                    self.bins
+                ))
+            })
+    }
+}
+
+/// A count of events; one that no filter can have reached would overflow.
+fn counter(reader: &mut Reader<'_>, what: &str) -> Result<u64> {
+    let count = reader.u64(what)?;
+    if count >> 56 != 0 {
+        return Err(Error::format(format!("{what} are {count}, more than can have happened")));
+    }
+    Ok(count)
+}

@@ -1,0 +1,169 @@
+//! A remote that fails in the middle of anything: an error comes back, and the
+//! filter is as it was.
+
+mod harness;
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use harness::Random;
+use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy::{
+    Accesses, Adapted, Digest, Error, Filter, MemoryMirror, MemorySet, Mirror, Ordered,
+    RemoteError, Spec,
+};
+
+/// Accesses until the remote fails once; zero: it does not.
+type Fuse = Rc<Cell<u32>>;
+
+struct Failing<M> {
+    memory: M,
+    fuse: Fuse,
+}
+
+impl<M> Failing<M> {
+    fn burn(&self) -> Result<(), RemoteError> {
+        match self.fuse.get() {
+            0 => Ok(()),
+            1 => {
+                self.fuse.set(0);
+                Err("unplugged".into())
+            }
+            left => {
+                self.fuse.set(left - 1);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Mirror for Failing<MemoryMirror> {
+    fn get(&mut self, cell: usize) -> Result<Digest, RemoteError> {
+        self.burn()?;
+        self.memory.get(cell)
+    }
+
+    fn put(&mut self, writes: &[(usize, Digest)]) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.put(writes)
+    }
+
+    fn replace(&mut self, layout: Vec<Digest>) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.replace(layout)
+    }
+
+    fn accesses(&self) -> Accesses {
+        Mirror::accesses(&self.memory)
+    }
+}
+
+impl Ordered for Failing<MemorySet> {
+    fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+        self.burn()?;
+        self.memory.insert(digest)
+    }
+
+    fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+        self.burn()?;
+        self.memory.remove(digest)
+    }
+
+    fn visit(
+        &mut self,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest),
+    ) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.visit(range, visitor)
+    }
+
+    fn accesses(&self) -> Accesses {
+        Ordered::accesses(&self.memory)
+    }
+}
+
+/// Random operations, every third of which meets a failure after a few
+/// accesses. Returns how many errors of the remote came back.
+fn play<F: Filter>(mut filter: F, remote: &mut F::Remote, fuse: &Fuse, random: &mut Random) -> u32 {
+    let universe = random.digests(300);
+    let mut oracle = HashSet::new();
+    let mut failures = 0;
+    for step in 0..4000 {
+        let digest = universe[(random.next() % 300) as usize];
+        fuse.set(if step % 3 == 0 { 1 + (random.next() % 9) as u32 } else { 0 });
+        let failure = match random.next() % 100 {
+            0..=44 => {
+                filter.insert(digest, remote).map(|new| assert_eq!(new, oracle.insert(digest)))
+            }
+            45..=64 => {
+                filter.remove(digest, remote).map(|was| assert_eq!(was, oracle.remove(&digest)))
+            }
+            65..=98 => filter.adapt(digest, remote).map(|outcome| {
+                assert_eq!(outcome == Adapted::Stored, oracle.contains(&digest));
+            }),
+            _ => filter.grow(100 + (random.next() % 100) as usize, remote),
+        };
+        fuse.set(0);
+        match failure {
+            Err(Error::Remote(error)) => {
+                assert_eq!(error.to_string(), "unplugged");
+                failures += 1;
+                filter.check(remote).expect("nothing has changed");
+            }
+            Err(Error::Full { .. } | Error::Spec { .. }) | Ok(()) => {}
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(filter.stats().len, oracle.len());
+        if step % 50 == 0 {
+            filter.check(remote).expect("no invariant is broken");
+            assert!(oracle.iter().all(|&digest| filter.contains(digest)), "a false negative");
+        }
+    }
+    failures
+}
+
+fn mirrored<F: Filter<Remote = dyn Mirror>>(filter: F, random: &mut Random) -> u32 {
+    let fuse = Fuse::default();
+    let memory = MemoryMirror::new(filter.stats().cells);
+    play(filter, &mut Failing { memory, fuse: fuse.clone() }, &fuse, random)
+}
+
+fn ordered<F: Filter<Remote = dyn Ordered>>(filter: F, random: &mut Random) -> u32 {
+    let fuse = Fuse::default();
+    play(filter, &mut Failing { memory: MemorySet::new(), fuse: fuse.clone() }, &fuse, random)
+}
+
+fn spec(text: &str) -> Spec {
+    text.parse().expect("a filter")
+}
+
+#[test]
+fn a_failed_access_changes_nothing() {
+    let mut random = Random(5);
+    for full in ["rebuild", "grow", "error"] {
+        for f in [2, 4, 8] {
+            let named = |text: &str| spec(&format!("{text}f={f},full={full}"));
+            let random = &mut random;
+            let failures = [
+                ordered(Plain::new(&named("plain:"), 100).expect("a filter"), random),
+                ordered(
+                    Simplified::new(&named("simplified:stash=3,"), 9).expect("a filter"),
+                    random,
+                ),
+                mirrored(PlainFull::new(&named("plain-full:"), 100).expect("a filter"), random),
+                mirrored(Cyclic::new(&named("cyclic:"), 100).expect("a filter"), random),
+                mirrored(Cyclic::new(&named("varying:r=1,"), 100).expect("a filter"), random),
+                mirrored(Swapping::new(&named("swapping:"), 100).expect("a filter"), random),
+                mirrored(
+                    Cuckooing::new(&named("cuckooing:moves=2,"), 100).expect("a filter"),
+                    random,
+                ),
+            ];
+            // The test proves nothing where the remote never failed.
+            assert!(failures.iter().all(|&count| count > 20), "{full} {f}: {failures:?}");
+        }
+    }
+}

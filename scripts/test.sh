@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Everything that has to pass: format, lints, tests, doc tests. Run from anywhere.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo fmt --all --check
+cargo clippy --workspace --all-targets --quiet -- -D warnings
+if cargo nextest --version >/dev/null 2>&1; then
+  cargo nextest run --workspace
+else
+  cargo test --workspace --lib --bins --tests
+fi
+cargo test --workspace --doc
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
