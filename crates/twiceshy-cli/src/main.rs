@@ -9,6 +9,7 @@ mod table;
 mod trial;
 mod workload;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -39,7 +40,7 @@ enum Verb {
     Race(cmd::race::Args),
 }
 
-/// For what no filter is to blame: wrong flags, no memory, a closed output.
+/// For what no filter is to blame: wrong flags, no memory.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -47,6 +48,11 @@ fn main() -> ExitCode {
         Verb::Race(args) => cmd::race::run(&args),
     };
     outcome.unwrap_or_else(|error| {
+        // Whoever read the output has seen enough, as in `race --json | head -1`.
+        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        {
+            return ExitCode::SUCCESS;
+        }
         eprintln!("error: {error}");
         ExitCode::from(USAGE)
     })
