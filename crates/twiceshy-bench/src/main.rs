@@ -20,6 +20,8 @@ mod smoke;
 mod tables;
 mod workload;
 
+use std::num::NonZeroUsize;
+
 use clap::{Parser, ValueEnum};
 
 use measure::Plan;
@@ -31,10 +33,10 @@ use workload::Keys;
 struct Args {
     /// Stored keys, and as many absent ones [default: 1000000; scaling: up to 30000000]
     #[arg(long)]
-    keys: Option<usize>,
+    keys: Option<NonZeroUsize>,
     /// Rounds [default: 5, from 4000000 keys on 3]
     #[arg(long)]
-    rounds: Option<usize>,
+    rounds: Option<NonZeroUsize>,
     /// Only contenders whose name contains this
     #[arg(long, default_value = "")]
     only: String,
@@ -64,26 +66,27 @@ const KEYS: usize = 1_000_000;
 fn main() {
     let args = Args::parse();
     let progress = Progress::new();
+    let (keys, rounds) = (args.keys.map(NonZeroUsize::get), args.rounds.map(NonZeroUsize::get));
     let mut report = Report::new(args.markdown);
     let plan = |keys: usize| Plan {
-        rounds: args.rounds.unwrap_or(if keys < measure::LARGE { 5 } else { 3 }),
+        rounds: rounds.unwrap_or(if keys < measure::LARGE { 5 } else { 3 }),
         only: &args.only,
         progress: &progress,
     };
     let wanted = |what| args.what == What::All || args.what == what;
     if wanted(What::Cuckoo) || wanted(What::Batch) {
-        let count = args.keys.unwrap_or(KEYS);
+        let count = keys.unwrap_or(KEYS);
         progress.step(|| format!("making {count} stored and {count} absent keys"));
-        let keys = Keys::random(count);
+        let work = Keys::random(count);
         if wanted(What::Cuckoo) {
-            tables::cuckoo(&keys, &plan(count), &mut report);
+            tables::cuckoo(&work, &plan(count), &mut report);
         }
         if wanted(What::Batch) {
-            tables::batch(&keys, &plan(count), &mut report);
+            tables::batch(&work, &plan(count), &mut report);
         }
     }
     if wanted(What::Scaling) {
-        let most = args.keys.unwrap_or(scaling::MOST_KEYS);
+        let most = keys.unwrap_or(scaling::MOST_KEYS);
         scaling::sizes(most, plan, &mut report);
         scaling::searches(most.min(KEYS), plan, &mut report);
     }

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::contender::Entry;
+use crate::contender::{Contender, Entry};
 use crate::report::Progress;
 use crate::workload::{Item, Workload};
 
@@ -74,9 +74,12 @@ pub struct Series {
     pub load: Option<f64>,
     /// Keys moved, a stored key.
     pub kicks_per_key: Option<f64>,
-    /// Nanoseconds an item, by round and operation.
-    rounds: Vec<[Option<f64>; Op::ALL.len()]>,
+    /// Times, round by round.
+    rounds: Vec<Times>,
 }
+
+/// Nanoseconds an item, by operation.
+type Times = [Option<f64>; Op::ALL.len()];
 
 impl Series {
     /// The times of an operation, in the order of the rounds.
@@ -128,60 +131,77 @@ fn fastest<T>(items: usize, mut work: impl FnMut() -> T) -> (f64, T) {
     (best, outcome)
 }
 
-/// Measures every entry once a round.
+/// Builds, asks and empties every entry once a round.
 pub fn run<I: Item>(entries: &[Entry<I>], work: &Workload<I>, plan: &Plan<'_>) -> Vec<Series> {
-    let wanted: Vec<&Entry<I>> =
-        entries.iter().filter(|entry| entry.name.contains(plan.only)).collect();
-    let mut all: Vec<Series> = wanted
-        .iter()
-        .map(|entry| Series { name: entry.name.clone(), ..Series::default() })
-        .collect();
+    rounds(entries, work.stored.len(), plan, |entry, series| {
+        let (insert, mut filter) = build(entry, &work.stored, series);
+        let mut times = ask(&mut *filter, work, series);
+        times[Op::Insert as usize] = Some(insert);
+        series.rounds.push(times);
+    })
+}
+
+/// Builds every entry once a round, and asks nothing.
+pub fn run_builds<I: Item>(entries: &[Entry<I>], stored: &[I], plan: &Plan<'_>) -> Vec<Series> {
+    rounds(entries, stored.len(), plan, |entry, series| {
+        let mut times = Times::default();
+        times[Op::Insert as usize] = Some(build(entry, stored, series).0);
+        series.rounds.push(times);
+    })
+}
+
+fn rounds<I: Item>(
+    entries: &[Entry<I>],
+    keys: usize,
+    plan: &Plan<'_>,
+    measure: impl Fn(&Entry<I>, &mut Series),
+) -> Vec<Series> {
+    let wanted = || entries.iter().filter(|entry| entry.name.contains(plan.only));
+    let mut all: Vec<Series> =
+        wanted().map(|entry| Series { name: entry.name.clone(), ..Series::default() }).collect();
     for round in 1..=plan.rounds {
-        for (entry, series) in wanted.iter().zip(&mut all) {
-            plan.progress.step(|| {
-                format!(
-                    "{} keys, round {round} of {}: {}",
-                    work.stored.len(),
-                    plan.rounds,
-                    entry.name
-                )
-            });
-            measure(entry, work, series);
+        for (entry, series) in wanted().zip(&mut all) {
+            let Plan { rounds, progress, .. } = plan;
+            progress.step(|| format!("{keys} keys, round {round} of {rounds}: {}", entry.name));
+            measure(entry, series);
         }
     }
     all
 }
 
-/// Builds, asks and empties an entry once.
-fn measure<I: Item>(entry: &Entry<I>, work: &Workload<I>, series: &mut Series) {
-    let (stored, absent) = (work.stored.as_slice(), work.absent.as_slice());
-    let (insert, (mut filter, taken)) = time(stored.len(), || {
+/// Builds an entry: nanoseconds a key, and the filter.
+fn build<I: Item>(
+    entry: &Entry<I>,
+    stored: &[I],
+    series: &mut Series,
+) -> (f64, Box<dyn Contender<I>>) {
+    let (insert, (filter, taken)) = time(stored.len(), || {
         let mut filter = (entry.make)(stored.len());
         let taken = filter.fill(stored);
         (filter, taken)
     });
-    let kept = &stored[..taken];
     series.stored = taken;
     series.refused = stored.len() - taken;
     series.bits_per_key = filter.bits() as f64 / taken as f64;
     series.load = filter.load();
     series.kicks_per_key = filter.kicks().map(|kicks| kicks as f64 / taken as f64);
+    (insert, filter)
+}
 
+/// Asks a filter in every way it has, and empties it.
+fn ask<I: Item>(filter: &mut dyn Contender<I>, work: &Workload<I>, series: &mut Series) -> Times {
+    let (kept, absent) = (&work.stored[..series.stored], work.absent.as_slice());
     let (negative, false_positives) = fastest(absent.len(), || filter.hits(absent));
     let (positive, found) = fastest(kept.len(), || filter.hits(kept));
     series.rate = false_positives as f64 / absent.len() as f64;
-    series.denied = taken - found;
+    series.denied = kept.len() - found;
 
     let (batch, in_batches) = fastest(absent.len(), || filter.hits_in_batches(absent));
     if let Some(in_batches) = in_batches {
-        assert_eq!(in_batches, false_positives, "{}: a batch answers as one by one", entry.name);
+        assert_eq!(in_batches, false_positives, "{}: a batch answers as one by one", series.name);
     }
     let (delete, deleted) = time(kept.len(), || filter.empty(kept));
-    series.rounds.push([
-        Some(insert),
-        Some(negative),
-        Some(positive),
-        in_batches.map(|_| batch),
-        deleted.map(|_| delete),
-    ]);
+    let batch = in_batches.map(|_| batch);
+    let delete = deleted.map(|_| delete);
+    [None, Some(negative), Some(positive), batch, delete]
 }

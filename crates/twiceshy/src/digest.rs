@@ -54,11 +54,16 @@ impl Digest {
         match index {
             0 => self.words[0],
             1 => self.words[1],
-            _ => {
-                let step = (index as u64).wrapping_mul(GOLDEN);
-                fold(self.words[0] ^ step, self.words[1] ^ PI_1)
-            }
+            _ => self.derived(index),
         }
+    }
+
+    /// Word `index`, from 2 on, without the question whether it is stored.
+    #[inline]
+    pub(crate) const fn derived(self, index: u32) -> u64 {
+        debug_assert!(index >= 2, "the first two words are stored");
+        let step = (index as u64).wrapping_mul(GOLDEN);
+        fold(self.words[0] ^ step, self.words[1] ^ PI_1)
     }
 
     /// `count` bits (1 to 64) of the stream from bit `at` on; bit 0 is the

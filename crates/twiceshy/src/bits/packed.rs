@@ -63,13 +63,12 @@ impl Packed {
         self.window(index, self.width)
     }
 
-    /// `bits` bits (up to 64) from the start of cell `first` on: a bin at once.
+    /// Window `index` of the cells cut into windows of `bits` bits (up to 64):
+    /// where a bin is as wide as a window, a bin at once.
     #[inline]
-    pub(crate) fn window(&self, first: usize, bits: u32) -> u64 {
-        debug_assert!(
-            first * self.width as usize + bits as usize <= self.len * self.width as usize
-        );
-        let at = first * self.width as usize;
+    pub(crate) fn window(&self, index: usize, bits: u32) -> u64 {
+        debug_assert!((index + 1) * bits as usize <= self.len * self.width as usize);
+        let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
         let mut window = self.load(byte) >> shift;
         if shift + bits > 64 {
@@ -160,7 +159,7 @@ mod tests {
             let mut packed = Packed::new(50 * per_window, width);
             (0..packed.len()).for_each(|i| packed.set(i, rng.next() & mask(width)));
             for bin in 0..50 {
-                let window = packed.window(bin * per_window, per_window as u32 * width);
+                let window = packed.window(bin, per_window as u32 * width);
                 for slot in 0..per_window {
                     let lane = window >> (slot as u32 * width) & mask(width);
                     assert_eq!(lane, packed.get(bin * per_window + slot), "width {width}");

@@ -24,7 +24,7 @@ pub struct Cuckooing {
 }
 
 impl Cuckooing {
-    #[inline]
+    #[inline(always)]
     fn tag(&self, hashes: Hashes, table: u32) -> u64 {
         fingerprint(hashes.tag(if self.per_table { table } else { 0 }), self.width)
     }
@@ -42,7 +42,7 @@ impl Rule for Cuckooing {
         self.tag(hashes, place.table)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64 {
         lanes.broadcast(self.tag(hashes, table))
     }

@@ -44,20 +44,48 @@ pub struct Cyclic {
 
 impl Cyclic {
     /// Which function made a value.
-    #[inline]
+    #[inline(always)]
     fn selector(&self, value: u64) -> u32 {
         if value < self.first_end { 0 } else { 1 + ((value - self.first_end) >> self.below) as u32 }
     }
 
+    /// The value that function `selector` gives a key; `range` is any value of
+    /// that function's range.
+    #[inline(always)]
+    fn value_in(&self, hashes: Hashes, selector: u32, range: u64) -> u64 {
+        // Ranges of the functions after the first start at multiples of their
+        // length.
+        let (start, length) = if selector == 0 {
+            (1, self.first_end - 1)
+        } else {
+            ((range >> self.below << self.below) + self.skip, (1 << self.below) - self.skip)
+        };
+        start + reduce32(hashes.selected_tag(selector), length)
+    }
+
     /// The value that function `selector` gives a key.
-    #[inline]
     fn value(&self, hashes: Hashes, selector: u32) -> u64 {
-        let hash = hashes.tag(selector);
-        if selector == 0 {
-            return 1 + reduce32(hash, self.first_end - 1);
-        }
-        let start = self.first_end + (u64::from(selector - 1) << self.below);
-        start + self.skip + reduce32(hash, (1 << self.below) - self.skip)
+        let range = self.first_end + (u64::from(selector.saturating_sub(1)) << self.below);
+        self.value_in(hashes, selector, range)
+    }
+
+    /// The value of a key that never adapted.
+    #[inline(always)]
+    fn unadapted(&self, hashes: Hashes) -> u64 {
+        self.value_in(hashes, 0, 0)
+    }
+
+    /// Whether a key may have left this value, by another function than the
+    /// first.
+    #[inline(always)]
+    fn matches_adapted(&self, value: u64, hashes: Hashes) -> bool {
+        value >= self.first_end && self.matches(value, hashes)
+    }
+
+    /// Whether a key may have left this value.
+    #[inline(always)]
+    fn matches(&self, value: u64, hashes: Hashes) -> bool {
+        value == self.value_in(hashes, self.selector(value), value)
     }
 
     /// The function after `selector`, under which `query` and `stored` differ
@@ -87,28 +115,29 @@ impl Rule for Cyclic {
 
     #[inline]
     fn arrival(&self, hashes: Hashes, _: Place) -> u64 {
-        self.value(hashes, 0)
+        self.unadapted(hashes)
     }
 
     #[inline]
     fn holds(&self, value: u64, hashes: Hashes, _: Place) -> bool {
-        value == self.value(hashes, self.selector(value))
+        self.matches(value, hashes)
     }
 
+    #[inline(always)]
     fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
-        lanes.broadcast(self.value(hashes, 0))
+        lanes.broadcast(self.unadapted(hashes))
     }
 
-    /// No pattern: each cell says for itself which fingerprint to compare.
-    #[inline]
-    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32) -> bool {
-        let first = hashes.first_cell(&cells.shape, table);
-        let mut hit = false;
-        for cell in cells.shape.bin_cells(first) {
-            let value = cells.get(cell);
-            hit |= value == self.value(hashes, self.selector(value));
+    /// Each cell says for itself which fingerprint to compare with. Most never
+    /// adapted, and for those the fingerprint does not wait for the cell.
+    #[inline(always)]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
+        let first = cells.shape.first_cell(table, bin);
+        if cells.shape.slots == 1 {
+            let value = cells.get(first);
+            return value == pattern || self.matches_adapted(value, hashes);
         }
-        hit
+        cells.shape.bin_cells(first).any(|cell| self.matches(cells.get(cell), hashes))
     }
 
     fn fix(

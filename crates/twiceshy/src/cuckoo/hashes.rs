@@ -19,13 +19,13 @@ pub struct Hashes {
 const HASH_BITS: u32 = 32;
 
 impl Hashes {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(digest: Digest, seed: u64, tables: u32) -> Self {
         Hashes { stream: digest.rehashed(seed), tables }
     }
 
     /// The bin in one of the tables.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bin(self, table: u32, bins: usize) -> usize {
         reduce32(self.stream.bits(HASH_BITS * table, HASH_BITS), bins as u64) as usize
     }
@@ -37,21 +37,30 @@ impl Hashes {
     }
 
     /// The 32-bit hash from which tag `index` is made.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tag(self, index: u32) -> u64 {
         self.tag_bits(HASH_BITS * index, HASH_BITS)
     }
 
     /// Bits of the stream behind the bins.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tag_bits(self, at: u32, count: u32) -> u64 {
         self.stream.bits(HASH_BITS * self.tables + at, count)
+    }
+
+    /// The 32-bit hash of a selector, which is known only when its cell has
+    /// been read: the first half of a derived word of its own behind the bins,
+    /// so that there is nothing to shift or to branch on.
+    #[inline(always)]
+    pub(crate) fn selected_tag(self, selector: u32) -> u64 {
+        let first = (self.tables * HASH_BITS).div_ceil(64).max(2);
+        self.stream.derived(first + selector) >> HASH_BITS
     }
 }
 
 /// A fingerprint of `width` bits that is not zero, because zero marks an empty
 /// cell: uniform over `2^width - 1` values.
-#[inline]
+#[inline(always)]
 pub(crate) fn fingerprint(hash: u64, width: u32) -> u64 {
     1 + reduce32(hash, (1 << width) - 1)
 }

@@ -48,21 +48,27 @@ pub trait Rule: Copy + Sized {
         value == self.arrival(hashes, place)
     }
 
-    /// What the digest would leave in every cell of its bin in `table`.
+    /// What the digest would leave in every cell of its bin in `table`, where a
+    /// bin is a word of `lanes`.
     fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64;
 
-    /// Whether any cell of the digest's bin in `table` may hold it.
-    #[inline]
-    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32) -> bool {
-        let bin = hashes.bin(table, cells.shape.bins);
-        let first = cells.shape.first_cell(table, bin);
+    /// The patterns of the first tables.
+    #[inline(always)]
+    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
+        std::array::from_fn(|table| self.pattern(hashes, table as u32, lanes))
+    }
+
+    /// Whether any cell of a bin may hold the digest, whose pattern there is
+    /// known if the bin is a word.
+    #[inline(always)]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
         match cells.lanes() {
             Some(lanes) => {
-                let pattern = self.pattern(hashes, table, lanes);
-                lanes.any_zero(cells.bin(first, lanes) ^ pattern)
+                let content = cells.bin(table as usize * cells.shape.bins + bin, lanes);
+                lanes.any_zero(content ^ pattern)
             }
             None => (0..cells.shape.slots).any(|slot| {
-                let value = cells.get(first + slot as usize);
+                let value = cells.get(cells.shape.first_cell(table, bin) + slot as usize);
                 self.holds(value, hashes, Place { table, bin, slot })
             }),
         }
@@ -87,6 +93,13 @@ pub struct Mirrored<R> {
     spec: Spec,
     seed: u64,
     counts: Stats,
+}
+
+/// A digest on its way through a query: its bin in every table.
+#[derive(Clone, Copy)]
+struct Probe<const TABLES: usize> {
+    hashes: Hashes,
+    bins: [usize; TABLES],
 }
 
 impl<R: Rule> Mirrored<R> {
@@ -139,16 +152,56 @@ impl<R: Rule> Mirrored<R> {
         self.rule.holds(self.table.get(cell), hashes, self.table.shape.place(cell))
     }
 
-    /// The query for a number of tables known when compiling, so that the
-    /// bits of each bin are cut with constant shifts.
-    #[inline]
-    fn probe<const TABLES: u32>(&self, digest: Digest) -> bool {
-        let hashes = Hashes::new(digest, self.seed, TABLES);
+    /// Where a digest would be, for a number of tables known when compiling,
+    /// so that the bits of each bin are cut with constant shifts.
+    #[inline(always)]
+    fn locate<const TABLES: usize>(&self, digest: Digest) -> Probe<TABLES> {
+        let hashes = Hashes::new(digest, self.seed, TABLES as u32);
+        let bins = std::array::from_fn(|table| hashes.bin(table as u32, self.table.shape.bins));
+        Probe { hashes, bins }
+    }
+
+    #[inline(always)]
+    fn test<const TABLES: usize>(&self, probe: &Probe<TABLES>) -> bool {
+        let patterns = match self.table.lanes() {
+            Some(lanes) => self.rule.patterns::<TABLES>(probe.hashes, lanes),
+            None => [0; TABLES],
+        };
         let mut hit = false;
-        for table in 0..TABLES {
-            hit |= self.rule.in_bin(&self.table, hashes, table);
+        for (table, (&bin, pattern)) in probe.bins.iter().zip(patterns).enumerate() {
+            hit |= self.rule.in_bin(&self.table, probe.hashes, table as u32, bin, pattern);
         }
         hit
+    }
+
+    #[inline(always)]
+    fn prefetch<const TABLES: usize>(&self, probe: &Probe<TABLES>) {
+        for (table, &bin) in probe.bins.iter().enumerate() {
+            self.table.prefetch(self.table.shape.first_cell(table as u32, bin));
+        }
+    }
+
+    #[inline(always)]
+    fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
+        in_batches(
+            digests,
+            found,
+            |digest| self.locate::<TABLES>(digest),
+            |probe| self.prefetch(probe),
+            |probe| self.test(probe),
+        );
+    }
+
+    /// The query for any number of tables.
+    #[inline(never)]
+    fn test_any(&self, digest: Digest) -> bool {
+        let hashes = self.hashes(digest);
+        let shape = &self.table.shape;
+        (0..shape.tables).any(|table| {
+            let pattern =
+                self.table.lanes().map_or(0, |lanes| self.rule.pattern(hashes, table, lanes));
+            self.rule.in_bin(&self.table, hashes, table, hashes.bin(table, shape.bins), pattern)
+        })
     }
 
     /// The cells that answer "maybe" for this digest.
@@ -227,8 +280,16 @@ impl<R: Rule> Mirrored<R> {
             &mut rng,
             |cell| self.table.is_empty(cell),
             |cell, choices| {
-                let occupant = remote.get(cell).map_err(Error::Remote)?;
-                occupants.push((cell, occupant));
+                // The search may ask for the first cells twice.
+                let known = occupants.iter().take(starts.len()).find(|(at, _)| *at == cell);
+                let occupant = match known {
+                    Some(&(_, known)) => known,
+                    None => {
+                        let read = remote.get(cell).map_err(Error::Remote)?;
+                        occupants.push((cell, read));
+                        read
+                    }
+                };
                 let hashes = self.hashes(occupant);
                 let home = shape.place(cell).table;
                 for table in (0..shape.tables).filter(|&table| table != home) {
@@ -325,23 +386,23 @@ impl<R: Rule> Filter for Mirrored<R> {
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
         match self.table.shape.tables {
-            2 => self.probe::<2>(digest),
-            4 => self.probe::<4>(digest),
-            tables => {
-                let hashes = self.hashes(digest);
-                (0..tables).any(|table| self.rule.in_bin(&self.table, hashes, table))
-            }
+            2 => self.test(&self.locate::<2>(digest)),
+            4 => self.test(&self.locate::<4>(digest)),
+            _ => self.test_any(digest),
         }
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        let prefetch = |digest| {
-            let hashes = self.hashes(digest);
-            for table in 0..self.table.shape.tables {
-                self.table.prefetch(self.first_cell(hashes, table));
+        match self.table.shape.tables {
+            2 => self.test_many::<2>(digests, found),
+            4 => self.test_many::<4>(digests, found),
+            _ => {
+                assert_eq!(digests.len(), found.len(), "one answer for each digest");
+                for (&digest, found) in digests.iter().zip(found) {
+                    *found = self.test_any(digest);
+                }
             }
-        };
-        in_batches(digests, found, prefetch, |digest| self.contains(digest));
+        }
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {

@@ -93,7 +93,7 @@ impl<P: Pairing> PartialKey<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn homes(&self, digest: Digest) -> Homes {
         let (bin, fingerprint) = self.pairing.home(digest.rehashed(self.seed));
         Homes { fingerprint, bins: [bin, self.pairing.other(bin, fingerprint)] }
@@ -106,9 +106,9 @@ impl<P: Pairing> PartialKey<P> {
     }
 
     /// Whether a cell of the two bins holds the fingerprint.
-    #[inline]
+    #[inline(always)]
     fn in_bins(&self, homes: Homes) -> bool {
-        let [one, other] = homes.bins.map(|bin| self.first_cell(bin));
+        let [one, other] = homes.bins;
         match self.table.lanes() {
             Some(lanes) => {
                 let pattern = lanes.broadcast(homes.fingerprint);
@@ -118,6 +118,12 @@ impl<P: Pairing> PartialKey<P> {
             }
             None => self.find(homes).is_some(),
         }
+    }
+
+    /// Whether the filter holds such a fingerprint.
+    #[inline(always)]
+    fn holds(&self, homes: &Homes) -> bool {
+        self.in_bins(*homes) || self.stash.holds(homes.bins, homes.fingerprint)
     }
 
     /// A cell of the two bins that holds the fingerprint.
@@ -261,17 +267,20 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        let homes = self.homes(digest);
-        self.in_bins(homes) || self.stash.holds(homes.bins, homes.fingerprint)
+        self.holds(&self.homes(digest))
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        let prefetch = |digest| {
-            for bin in self.homes(digest).bins {
-                self.table.prefetch(self.first_cell(bin));
-            }
+        let prefetch = |homes: &Homes| {
+            homes.bins.iter().for_each(|&bin| self.table.prefetch(self.first_cell(bin)));
         };
-        in_batches(digests, found, prefetch, |digest| self.contains(digest));
+        in_batches(
+            digests,
+            found,
+            |digest| self.homes(digest),
+            prefetch,
+            |homes| self.holds(homes),
+        );
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {

@@ -32,7 +32,7 @@ impl Rule for PlainFull {
         fingerprint(hashes.tag(0), self.width)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
         lanes.broadcast(fingerprint(hashes.tag(0), self.width))
     }

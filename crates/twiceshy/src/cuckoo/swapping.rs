@@ -61,9 +61,15 @@ impl Rule for Swapping {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
         tags(hashes, lanes)
+    }
+
+    /// The same in every table.
+    #[inline(always)]
+    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
+        [tags(hashes, lanes); TABLES]
     }
 
     /// Swaps each colliding key with a random other cell of its bin. With

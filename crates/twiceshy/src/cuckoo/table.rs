@@ -95,10 +95,11 @@ impl Table {
         self.cells.set(cell, value);
     }
 
-    /// All cells of the bin that starts at `first`, as one word of `lanes`.
+    /// All cells of a bin as one word of `lanes`. Bins are counted through all
+    /// tables.
     #[inline]
-    pub(crate) fn bin(&self, first: usize, lanes: &Lanes) -> u64 {
-        self.cells.window(first, lanes.bits())
+    pub(crate) fn bin(&self, bin: usize, lanes: &Lanes) -> u64 {
+        self.cells.window(bin, lanes.bits())
     }
 
     /// An empty cell of the bin that starts at `first`.
