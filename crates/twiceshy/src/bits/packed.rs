@@ -1,7 +1,7 @@
 //! Cells of a fixed width from 1 to 64 bits, packed without gaps.
 //!
 //! ```text
-//! bytes   |   0    |   1    |   2    |   3    | ...        | 16 bytes of padding |
+//! bytes   |   0    |   1    |   2    |   3    | ...         | 8 bytes of padding |
 //! cells   |----0-----|----1-----|----2-----|   (width 10)
 //! ```
 //!
@@ -12,7 +12,7 @@
 
 use super::prefetch::prefetch;
 
-const PADDING: usize = 16;
+const PADDING: usize = 8;
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Packed {

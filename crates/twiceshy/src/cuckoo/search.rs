@@ -161,6 +161,10 @@ mod tests {
     fn breadth_first_takes_the_shorter_way() {
         assert_eq!(line(Search::BreadthFirst, 10..40, 13), Some(vec![13, 12, 11, 10, 9]));
         assert_eq!(line(Search::BreadthFirst, 10..40, 38), Some(vec![38, 39, 40]));
+        // Fifteen steps either way: without the marks, cells seen before would
+        // fill the tree long before that.
+        let far = line(Search::BreadthFirst, 10..40, 25);
+        assert_eq!(far.map(|path| path.len()), Some(16));
     }
 
     #[test]
