@@ -26,6 +26,8 @@ pub struct Lanes {
     lows: u64,
     width: u32,
     bits: u32,
+    /// `2^16 / width`, rounded up: a division by the width in one product.
+    reciprocal: u32,
 }
 
 impl Lanes {
@@ -37,7 +39,8 @@ impl Lanes {
         }
         let ones = (0..count).fold(0, |word, lane| word | 1 << (lane * width));
         let highs = ones << (width - 1);
-        Some(Lanes { ones, highs, lows: mask(bits) & !highs, width, bits })
+        let reciprocal = (1u32 << 16).div_ceil(width);
+        Some(Lanes { ones, highs, lows: mask(bits) & !highs, width, bits, reciprocal })
     }
 
     /// Bits of all lanes together.
@@ -53,15 +56,35 @@ impl Lanes {
     }
 
     /// The high bit of every lane of `word` that is zero.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn zeros(&self, word: u64) -> u64 {
         !(((word & self.lows) + self.lows) | word) & self.highs
     }
 
+    /// The high bit of the lowest lane that is zero, and perhaps of others above
+    /// it: a borrow runs on from a lane that is zero. Enough to know whether
+    /// there is any, in fewer steps than [`Lanes::zeros`].
+    #[inline(always)]
+    fn borrows(&self, word: u64) -> u64 {
+        word.wrapping_sub(self.ones) & !word
+    }
+
     /// Whether any lane of `word` is zero.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn any_zero(&self, word: u64) -> bool {
-        self.zeros(word) != 0
+        self.borrows(word) & self.highs != 0
+    }
+
+    /// Whether any lane of either word is zero.
+    #[inline(always)]
+    pub(crate) fn any_zero_of(&self, one: u64, other: u64) -> bool {
+        (self.borrows(one) | self.borrows(other)) & self.highs != 0
+    }
+
+    /// The first lane that is marked at its high bit.
+    #[inline]
+    pub(crate) fn first(&self, marks: u64) -> u32 {
+        (marks.trailing_zeros() * self.reciprocal) >> 16
     }
 
     /// All bits of the lanes that are marked at their high bit.
@@ -116,6 +139,7 @@ mod tests {
                         expected,
                         "{count}x{width} {word:b} {value:b}"
                     );
+                    assert_eq!(lanes.any_zero(difference), expected != 0, "{word:b} {value:b}");
                     // The paper's first flag is right; a later one may not be.
                     let paper = paper_marks(word, value, count, width);
                     assert_eq!(paper == 0, expected == 0);
@@ -153,7 +177,12 @@ mod tests {
                     let marks = naive_zeros(word, count, width);
                     assert_eq!(lanes.zeros(word), marks, "{count}x{width} {word:x}");
                     let filled = word | lanes.spread(marks);
-                    assert!(!lanes.any_zero(filled));
+                    assert!(!lanes.any_zero(filled) && !lanes.any_zero_of(filled, filled));
+                    let any = marks != 0;
+                    assert_eq!(lanes.any_zero_of(word, filled), any);
+                    assert_eq!(lanes.any_zero_of(filled, word), any);
+                    let first = (0..count).find(|&lane| lanes.lane(word, lane) == 0);
+                    assert_eq!(any.then(|| lanes.first(marks)), first, "{count}x{width}");
                 }
             }
         }

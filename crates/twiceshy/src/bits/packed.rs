@@ -60,21 +60,27 @@ impl Packed {
 
     #[inline]
     pub(crate) fn get(&self, index: usize) -> u64 {
-        self.window(index, self.width)
+        self.window(index, self.width) & mask(self.width)
     }
 
     /// Window `index` of the cells cut into windows of `bits` bits (up to 64):
-    /// where a bin is as wide as a window, a bin at once.
-    #[inline]
+    /// where a bin is as wide as a window, a bin at once. Higher bits are those
+    /// of whatever follows.
+    #[inline(always)]
     pub(crate) fn window(&self, index: usize, bits: u32) -> u64 {
         debug_assert!((index + 1) * bits as usize <= self.len * self.width as usize);
+        if bits.is_multiple_of(8) {
+            // Nothing to shift: a quarter less work for four cells of an even
+            // width, the most common bin.
+            return self.load(index * (bits / 8) as usize);
+        }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
         let mut window = self.load(byte) >> shift;
         if shift + bits > 64 {
             window |= u64::from(self.bytes[byte + 8]) << (64 - shift);
         }
-        window & mask(bits)
+        window
     }
 
     #[inline]
@@ -120,7 +126,7 @@ impl Packed {
         Some(Packed { bytes, width, len })
     }
 
-    #[inline]
+    #[inline(always)]
     fn load(&self, byte: usize) -> u64 {
         let eight = &self.bytes[byte..byte + 8];
         u64::from_le_bytes(eight.try_into().expect("a slice of eight bytes"))

@@ -12,21 +12,21 @@ use crate::error::{Error, Result};
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec, Tags};
 
-use super::hashes::{Hashes, fingerprint};
+use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
 use super::table::{EMPTY, Place};
 
 /// One fingerprint for each table, or one for all.
 #[derive(Clone, Copy)]
 pub struct Cuckooing {
-    width: u32,
+    fingerprints: Fingerprints,
     per_table: bool,
 }
 
 impl Cuckooing {
     #[inline(always)]
     fn tag(&self, hashes: Hashes, table: u32) -> u64 {
-        fingerprint(hashes.tag(if self.per_table { table } else { 0 }), self.width)
+        self.fingerprints.of(hashes.tag(if self.per_table { table } else { 0 }))
     }
 }
 
@@ -34,7 +34,7 @@ impl Rule for Cuckooing {
     const KINDS: &[Kind] = &[Kind::Cuckooing];
 
     fn new(spec: &Spec) -> Self {
-        Cuckooing { width: spec.f, per_table: spec.tags == Tags::Table }
+        Cuckooing { fingerprints: Fingerprints::new(spec.f), per_table: spec.tags == Tags::Table }
     }
 
     #[inline]
@@ -125,14 +125,14 @@ impl Draft {
             first = false;
             let empty = tables
                 .filter(|&table| table != from)
-                .flat_map(|table| shape.bin_cells(filter.first_cell(hashes, table)))
+                .flat_map(|table| shape.cells_of(filter.bin(hashes, table)))
                 .find(|&at| self.is_empty(filter, at) && (homeless, at) != (stored, cell));
             if let Some(at) = empty {
                 self.set(at, Some(homeless));
                 return Ok(true);
             }
             let slot = filter.rng.below(u64::from(shape.slots)) as usize;
-            let victim_cell = filter.first_cell(hashes, next) + slot;
+            let victim_cell = shape.cells_of(filter.bin(hashes, next)).start + slot;
             let victim = match self.edit(victim_cell) {
                 Some(Some(content)) => content,
                 // Only the cell that the collided key left may be empty here.

@@ -131,13 +131,12 @@ impl Rule for Cyclic {
     /// Each cell says for itself which fingerprint to compare with. Most never
     /// adapted, and for those the fingerprint does not wait for the cell.
     #[inline(always)]
-    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
-        let first = cells.shape.first_cell(table, bin);
+    fn in_bin(&self, cells: &Table, hashes: Hashes, _: u32, bin: usize, pattern: u64) -> bool {
         if cells.shape.slots == 1 {
-            let value = cells.get(first);
+            let value = cells.get(bin);
             return value == pattern || self.matches_adapted(value, hashes);
         }
-        cells.shape.bin_cells(first).any(|cell| self.matches(cells.get(cell), hashes))
+        cells.shape.cells_of(bin).any(|cell| self.matches(cells.get(cell), hashes))
     }
 
     fn fix(

@@ -26,14 +26,9 @@ impl Hashes {
 
     /// The bin in one of the tables.
     #[inline(always)]
-    pub(crate) fn bin(self, table: u32, bins: usize) -> usize {
-        reduce32(self.stream.bits(HASH_BITS * table, HASH_BITS), bins as u64) as usize
-    }
-
-    /// The first cell of the bin in one of the tables.
-    #[inline]
-    pub(crate) fn first_cell(self, shape: &Shape, table: u32) -> usize {
-        shape.first_cell(table, self.bin(table, shape.bins))
+    pub(crate) fn bin(self, table: u32, shape: &Shape) -> usize {
+        let hash = self.stream.bits(HASH_BITS * table, HASH_BITS);
+        shape.bin(table, reduce32(hash, shape.bins as u64) as usize)
     }
 
     /// The 32-bit hash from which tag `index` is made.
@@ -58,9 +53,20 @@ impl Hashes {
     }
 }
 
-/// A fingerprint of `width` bits that is not zero, because zero marks an empty
-/// cell: uniform over `2^width - 1` values.
-#[inline(always)]
-pub(crate) fn fingerprint(hash: u64, width: u32) -> u64 {
-    1 + reduce32(hash, (1 << width) - 1)
+/// Fingerprints of some length. None is zero, because zero marks an empty cell.
+#[derive(Clone, Copy)]
+pub(crate) struct Fingerprints {
+    count: u64,
+}
+
+impl Fingerprints {
+    pub(crate) fn new(width: u32) -> Self {
+        Fingerprints { count: (1 << width) - 1 }
+    }
+
+    /// The fingerprint of a 32-bit hash: uniform over all there are.
+    #[inline(always)]
+    pub(crate) fn of(self, hash: u64) -> u64 {
+        1 + reduce32(hash, self.count)
+    }
 }

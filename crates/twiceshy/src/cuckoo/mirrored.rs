@@ -28,7 +28,7 @@ use crate::spec::{Kind, Spec, WhenFull};
 use super::batch::in_batches;
 use super::hashes::Hashes;
 use super::header::Header;
-use super::search;
+use super::search::{self, Bins};
 use super::table::{EMPTY, Place, Shape, Table};
 
 /// What a variant makes of the general filter.
@@ -63,14 +63,12 @@ pub trait Rule: Copy + Sized {
     #[inline(always)]
     fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
         match cells.lanes() {
-            Some(lanes) => {
-                let content = cells.bin(table as usize * cells.shape.bins + bin, lanes);
-                lanes.any_zero(content ^ pattern)
-            }
-            None => (0..cells.shape.slots).any(|slot| {
-                let value = cells.get(cells.shape.first_cell(table, bin) + slot as usize);
-                self.holds(value, hashes, Place { table, bin, slot })
-            }),
+            Some(lanes) => lanes.any_zero(cells.bin(bin, lanes) ^ pattern),
+            None => cells
+                .shape
+                .cells_of(bin)
+                .zip(0..)
+                .any(|(cell, slot)| self.holds(cells.get(cell), hashes, Place { table, slot })),
         }
     }
 
@@ -133,10 +131,15 @@ impl<R: Rule> Mirrored<R> {
         Hashes::new(digest, self.seed, self.table.shape.tables)
     }
 
-    /// The first cell of a digest's bin in a table.
+    /// A digest's bin in a table.
     #[inline]
-    pub(crate) fn first_cell(&self, hashes: Hashes, table: u32) -> usize {
-        hashes.first_cell(&self.table.shape, table)
+    pub(crate) fn bin(&self, hashes: Hashes, table: u32) -> usize {
+        hashes.bin(table, &self.table.shape)
+    }
+
+    /// A digest's bins in all tables.
+    fn bins(&self, hashes: Hashes) -> impl Iterator<Item = usize> {
+        (0..self.table.shape.tables).map(move |table| self.bin(hashes, table))
     }
 
     pub(crate) fn spec(&self) -> &Spec {
@@ -157,7 +160,7 @@ impl<R: Rule> Mirrored<R> {
     #[inline(always)]
     fn locate<const TABLES: usize>(&self, digest: Digest) -> Probe<TABLES> {
         let hashes = Hashes::new(digest, self.seed, TABLES as u32);
-        let bins = std::array::from_fn(|table| hashes.bin(table as u32, self.table.shape.bins));
+        let bins = std::array::from_fn(|table| hashes.bin(table as u32, &self.table.shape));
         Probe { hashes, bins }
     }
 
@@ -176,9 +179,7 @@ impl<R: Rule> Mirrored<R> {
 
     #[inline(always)]
     fn prefetch<const TABLES: usize>(&self, probe: &Probe<TABLES>) {
-        for (table, &bin) in probe.bins.iter().enumerate() {
-            self.table.prefetch(self.table.shape.first_cell(table as u32, bin));
-        }
+        probe.bins.iter().for_each(|&bin| self.table.prefetch(bin));
     }
 
     #[inline(always)]
@@ -196,11 +197,10 @@ impl<R: Rule> Mirrored<R> {
     #[inline(never)]
     fn test_any(&self, digest: Digest) -> bool {
         let hashes = self.hashes(digest);
-        let shape = &self.table.shape;
-        (0..shape.tables).any(|table| {
+        (0..self.table.shape.tables).any(|table| {
             let pattern =
                 self.table.lanes().map_or(0, |lanes| self.rule.pattern(hashes, table, lanes));
-            self.rule.in_bin(&self.table, hashes, table, hashes.bin(table, shape.bins), pattern)
+            self.rule.in_bin(&self.table, hashes, table, self.bin(hashes, table), pattern)
         })
     }
 
@@ -210,8 +210,8 @@ impl<R: Rule> Mirrored<R> {
             return Vec::new();
         }
         let hashes = self.hashes(digest);
-        (0..self.table.shape.tables)
-            .flat_map(|table| self.table.shape.bin_cells(self.first_cell(hashes, table)))
+        self.bins(hashes)
+            .flat_map(|bin| self.table.shape.cells_of(bin))
             .filter(|&cell| self.holds(cell, hashes))
             .collect()
     }
@@ -246,9 +246,7 @@ impl<R: Rule> Mirrored<R> {
     /// way; `false` when no way was found.
     fn place(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<bool> {
         let hashes = self.hashes(digest);
-        let tables = self.table.shape.tables;
-        let empty =
-            (0..tables).find_map(|table| self.table.empty_cell(self.first_cell(hashes, table)));
+        let empty = self.table.emptiest_cell(self.bins(hashes));
         if let Some(cell) = empty {
             self.write(&[(cell, digest)], 0, remote)?;
         } else {
@@ -269,35 +267,29 @@ impl<R: Rule> Mirrored<R> {
     ) -> Result<Option<Vec<(usize, Digest)>>> {
         let hashes = self.hashes(digest);
         let shape = self.table.shape;
-        let starts: Vec<usize> = (0..shape.tables)
-            .flat_map(|table| shape.bin_cells(self.first_cell(hashes, table)))
-            .collect();
+        let starts: Vec<usize> = self.bins(hashes).collect();
+        let bins =
+            Bins { slots: shape.slots as usize, empty_cell: |bin| self.table.empty_cell(bin) };
         let mut rng = self.rng.clone();
         let mut occupants: Vec<(usize, Digest)> = Vec::new();
-        let path = search::path(
-            self.spec.search,
-            &starts,
-            &mut rng,
-            |cell| self.table.is_empty(cell),
-            |cell, choices| {
-                // The search may ask for the first cells twice.
-                let known = occupants.iter().take(starts.len()).find(|(at, _)| *at == cell);
-                let occupant = match known {
-                    Some(&(_, known)) => known,
-                    None => {
-                        let read = remote.get(cell).map_err(Error::Remote)?;
-                        occupants.push((cell, read));
-                        read
-                    }
-                };
-                let hashes = self.hashes(occupant);
-                let home = shape.place(cell).table;
-                for table in (0..shape.tables).filter(|&table| table != home) {
-                    choices.extend(shape.bin_cells(self.first_cell(hashes, table)));
+        let path = search::path(self.spec.search, &starts, &bins, &mut rng, |cell, choices| {
+            // The search may ask for the first cells twice.
+            let first = starts.len() * bins.slots;
+            let known = occupants.iter().take(first).find(|(at, _)| *at == cell);
+            let occupant = match known {
+                Some(&(_, known)) => known,
+                None => {
+                    let read = remote.get(cell).map_err(Error::Remote)?;
+                    occupants.push((cell, read));
+                    read
                 }
-                Ok::<(), Error>(())
-            },
-        )?;
+            };
+            let hashes = self.hashes(occupant);
+            let home = shape.place(cell).table;
+            let others = (0..shape.tables).filter(|&table| table != home);
+            choices.extend(others.map(|table| self.bin(hashes, table)));
+            Ok::<(), Error>(())
+        })?;
         self.rng = rng;
         let Some(path) = path else { return Ok(None) };
         let occupant = |cell| {
@@ -496,14 +488,14 @@ impl<R: Rule> Filter for Mirrored<R> {
             let digest = remote.get(cell).map_err(|error| error.to_string())?;
             let hashes = self.hashes(digest);
             let place = self.table.shape.place(cell);
-            if hashes.bin(place.table, self.table.shape.bins) != place.bin {
-                return Err(format!("{digest:?} does not belong in {place:?}"));
+            if self.bin(hashes, place.table) != self.table.shape.bin_of(cell) {
+                return Err(format!("{digest:?} does not belong in cell {cell}"));
             }
             if !self.holds(cell, hashes) {
-                return Err(format!("{place:?} does not hold what {digest:?} left there"));
+                return Err(format!("cell {cell} does not hold what {digest:?} left there"));
             }
             if !self.contains(digest) {
-                return Err(format!("{digest:?} in {place:?} is answered \"absent\""));
+                return Err(format!("{digest:?} in cell {cell} is answered \"absent\""));
             }
             if !seen.insert(digest) {
                 return Err(format!("{digest:?} is stored twice"));

@@ -21,7 +21,7 @@ use crate::spec::{Kind, Spec, WhenFull};
 
 use super::batch::in_batches;
 use super::header::Header;
-use super::search;
+use super::search::{self, Bins};
 use super::stash::Stash;
 use super::table::{EMPTY, Shape, Table};
 
@@ -29,6 +29,9 @@ use super::table::{EMPTY, Shape, Table};
 pub trait Pairing: Copy {
     /// The kind that it makes.
     const KIND: Kind;
+
+    /// Whether what finds no cell may go to a stash.
+    const STASHES: bool;
 
     /// The pairing of a description and a number of bins.
     fn new(spec: &Spec, bins: usize) -> Self;
@@ -99,12 +102,6 @@ impl<P: Pairing> PartialKey<P> {
         Homes { fingerprint, bins: [bin, self.pairing.other(bin, fingerprint)] }
     }
 
-    /// The first cell of a bin.
-    #[inline]
-    fn first_cell(&self, bin: usize) -> usize {
-        self.table.shape.first_cell(0, bin)
-    }
-
     /// Whether a cell of the two bins holds the fingerprint.
     #[inline(always)]
     fn in_bins(&self, homes: Homes) -> bool {
@@ -112,9 +109,9 @@ impl<P: Pairing> PartialKey<P> {
         match self.table.lanes() {
             Some(lanes) => {
                 let pattern = lanes.broadcast(homes.fingerprint);
-                let hits = lanes.zeros(self.table.bin(one, lanes) ^ pattern)
-                    | lanes.zeros(self.table.bin(other, lanes) ^ pattern);
-                hits != 0
+                let one = self.table.bin(one, lanes) ^ pattern;
+                let other = self.table.bin(other, lanes) ^ pattern;
+                lanes.any_zero_of(one, other)
             }
             None => self.find(homes).is_some(),
         }
@@ -123,16 +120,12 @@ impl<P: Pairing> PartialKey<P> {
     /// Whether the filter holds such a fingerprint.
     #[inline(always)]
     fn holds(&self, homes: &Homes) -> bool {
-        self.in_bins(*homes) || self.stash.holds(homes.bins, homes.fingerprint)
+        self.in_bins(*homes) || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
     }
 
     /// A cell of the two bins that holds the fingerprint.
     fn find(&self, homes: Homes) -> Option<usize> {
-        homes
-            .bins
-            .into_iter()
-            .flat_map(|bin| self.table.shape.bin_cells(self.first_cell(bin)))
-            .find(|&cell| self.table.get(cell) == homes.fingerprint)
+        homes.bins.into_iter().find_map(|bin| self.table.find(bin, homes.fingerprint))
     }
 
     /// Adds a digest's fingerprint without asking the remote, as a filter with
@@ -140,8 +133,7 @@ impl<P: Pairing> PartialKey<P> {
     /// nothing has changed, when there is no room.
     pub fn add(&mut self, digest: Digest) -> bool {
         let homes = self.homes(digest);
-        let empty =
-            homes.bins.into_iter().find_map(|bin| self.table.empty_cell(self.first_cell(bin)));
+        let empty = self.table.emptiest_cell(homes.bins.into_iter());
         let cell = empty.or_else(|| self.make_room(homes));
         match cell {
             Some(cell) => self.table.set(cell, homes.fingerprint),
@@ -159,8 +151,7 @@ impl<P: Pairing> PartialKey<P> {
         let homes = self.homes(digest);
         if let Some(cell) = self.find(homes) {
             // A stashed fingerprint that belongs here moves in.
-            let bin = self.table.shape.place(cell).bin;
-            let waiting = self.stash.pop_for(bin).unwrap_or(EMPTY);
+            let waiting = self.stash.pop_for(self.table.shape.bin_of(cell)).unwrap_or(EMPTY);
             self.table.set(cell, waiting);
         } else if !self.stash.remove(homes.bins, homes.fingerprint) {
             return false;
@@ -172,18 +163,16 @@ impl<P: Pairing> PartialKey<P> {
     /// Moves fingerprints so that a cell of the two bins is free.
     #[cold]
     fn make_room(&mut self, homes: Homes) -> Option<usize> {
-        let shape = self.table.shape;
-        let starts: Vec<usize> =
-            homes.bins.into_iter().flat_map(|bin| shape.bin_cells(self.first_cell(bin))).collect();
         let (table, pairing) = (&self.table, self.pairing);
+        let bins =
+            Bins { slots: table.shape.slots as usize, empty_cell: |bin| table.empty_cell(bin) };
         let Ok(path) = search::path::<std::convert::Infallible>(
             self.spec.search,
-            &starts,
+            &homes.bins,
+            &bins,
             &mut self.rng,
-            |cell| table.is_empty(cell),
             |cell, choices| {
-                let other = pairing.other(shape.place(cell).bin, table.get(cell));
-                choices.extend(shape.bin_cells(shape.first_cell(0, other)));
+                choices.push(pairing.other(table.shape.bin_of(cell), table.get(cell)));
                 Ok(())
             },
         );
@@ -272,7 +261,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
         let prefetch = |homes: &Homes| {
-            homes.bins.iter().for_each(|&bin| self.table.prefetch(self.first_cell(bin)));
+            homes.bins.iter().for_each(|&bin| self.table.prefetch(bin));
         };
         in_batches(
             digests,

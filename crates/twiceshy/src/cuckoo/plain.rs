@@ -9,27 +9,28 @@
 use crate::digest::{Digest, mix, reduce64};
 use crate::spec::{Kind, Spec};
 
-use super::hashes::fingerprint;
+use super::hashes::Fingerprints;
 use super::partial::Pairing;
 
 /// The other bin mirrors the first about a point that the fingerprint gives.
 #[derive(Clone, Copy)]
 pub struct Reflection {
     bins: usize,
-    width: u32,
+    fingerprints: Fingerprints,
 }
 
 impl Pairing for Reflection {
     const KIND: Kind = Kind::Plain;
+    const STASHES: bool = false;
 
     fn new(spec: &Spec, bins: usize) -> Self {
-        Reflection { bins, width: spec.f }
+        Reflection { bins, fingerprints: Fingerprints::new(spec.f) }
     }
 
     #[inline]
     fn home(&self, digest: Digest) -> (usize, u64) {
         let bin = reduce64(digest.bits(0, 64), self.bins as u64);
-        (bin as usize, fingerprint(digest.bits(64, 32), self.width))
+        (bin as usize, self.fingerprints.of(digest.bits(64, 32)))
     }
 
     #[inline]

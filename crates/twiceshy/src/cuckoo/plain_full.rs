@@ -10,31 +10,31 @@ use crate::error::Result;
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
-use super::hashes::{Hashes, fingerprint};
+use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
 use super::table::Place;
 
 /// One fingerprint, wherever the key sits.
 #[derive(Clone, Copy)]
 pub struct PlainFull {
-    width: u32,
+    fingerprints: Fingerprints,
 }
 
 impl Rule for PlainFull {
     const KINDS: &[Kind] = &[Kind::PlainFull];
 
     fn new(spec: &Spec) -> Self {
-        PlainFull { width: spec.f }
+        PlainFull { fingerprints: Fingerprints::new(spec.f) }
     }
 
     #[inline]
     fn arrival(&self, hashes: Hashes, _: Place) -> u64 {
-        fingerprint(hashes.tag(0), self.width)
+        self.fingerprints.of(hashes.tag(0))
     }
 
     #[inline(always)]
     fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
-        lanes.broadcast(fingerprint(hashes.tag(0), self.width))
+        lanes.broadcast(self.fingerprints.of(hashes.tag(0)))
     }
 
     /// Nothing to change: a false positive stays one.

@@ -24,48 +24,67 @@ const MAX_NODES: usize = 2048;
 /// Occupants a random walk may move before it gives up.
 const MAX_STEPS: usize = 500;
 
-/// A path from one of the full `starts` to an empty cell, both included, or
-/// `None` when there is none within the limits. `next` lists the cells that the
-/// occupant of a cell may move to.
+/// The bins to search, as a search sees them.
+pub(crate) struct Bins<F> {
+    /// Cells a bin.
+    pub(crate) slots: usize,
+    /// An empty cell of a bin.
+    pub(crate) empty_cell: F,
+}
+
+impl<F: Fn(usize) -> Option<usize>> Bins<F> {
+    fn cells<'a>(&self, bins: &'a [usize]) -> impl Iterator<Item = usize> + use<'a, F> {
+        let slots = self.slots;
+        bins.iter().flat_map(move |bin| bin * slots..(bin + 1) * slots)
+    }
+
+    fn first_empty(&self, bins: &[usize]) -> Option<usize> {
+        bins.iter().find_map(|&bin| (self.empty_cell)(bin))
+    }
+}
+
+/// A path of cells from one of the full `starts` to an empty cell, both
+/// included, or `None` when there is none within the limits. `next` lists the
+/// bins that the occupant of a cell may move to.
 pub(crate) fn path<E>(
     search: Search,
     starts: &[usize],
+    bins: &Bins<impl Fn(usize) -> Option<usize>>,
     rng: &mut Rng,
-    is_empty: impl Fn(usize) -> bool,
     mut next: impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
 ) -> Result<Option<Vec<usize>>, E> {
     match search {
-        Search::BreadthFirst => breadth_first(starts, is_empty, &mut next),
-        Search::RandomWalk => random_walk(starts, rng, is_empty, &mut next),
+        Search::BreadthFirst => breadth_first(starts, bins, &mut next),
+        Search::RandomWalk => random_walk(starts, bins, rng, &mut next),
     }
 }
 
 fn breadth_first<E>(
     starts: &[usize],
-    is_empty: impl Fn(usize) -> bool,
+    bins: &Bins<impl Fn(usize) -> Option<usize>>,
     next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
 ) -> Result<Option<Vec<usize>>, E> {
     // One move is enough nine times in ten: look for it before a tree is made.
     let mut choices = Vec::new();
-    for &start in starts {
+    for start in bins.cells(starts) {
         choices.clear();
         next(start, &mut choices)?;
-        if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
+        if let Some(end) = bins.first_empty(&choices) {
             return Ok(Some(vec![start, end]));
         }
     }
     let mut tree = Tree::new();
-    for &start in starts {
+    for start in bins.cells(starts) {
         tree.add(start, None);
     }
     let mut node = 0;
     while node < tree.cells.len() {
         choices.clear();
         next(tree.cells[node], &mut choices)?;
-        if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
+        if let Some(end) = bins.first_empty(&choices) {
             return Ok(Some(tree.path(node, end)));
         }
-        for &cell in &choices {
+        for cell in bins.cells(&choices) {
             tree.add(cell, Some(node));
         }
         node += 1;
@@ -82,11 +101,15 @@ struct Tree {
     marks: [u64; MARK_WORDS],
 }
 
-const MARK_WORDS: usize = 512;
+const MARK_WORDS: usize = 128;
 
 impl Tree {
     fn new() -> Self {
-        Tree { cells: Vec::new(), parents: Vec::new(), marks: [0; MARK_WORDS] }
+        Tree {
+            cells: Vec::with_capacity(64),
+            parents: Vec::with_capacity(64),
+            marks: [0; MARK_WORDS],
+        }
     }
 
     /// Adds a cell, unless it was seen or the tree is as large as it may be.
@@ -115,24 +138,26 @@ impl Tree {
 
 fn random_walk<E>(
     starts: &[usize],
+    bins: &Bins<impl Fn(usize) -> Option<usize>>,
     rng: &mut Rng,
-    is_empty: impl Fn(usize) -> bool,
     next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
 ) -> Result<Option<Vec<usize>>, E> {
-    let mut path = vec![starts[rng.below(starts.len() as u64) as usize]];
-    let mut choices = Vec::new();
-    while path.len() <= MAX_STEPS {
+    let mut path = Vec::new();
+    let mut choices = starts.to_vec();
+    while path.len() < MAX_STEPS {
+        let cells = bins.cells(&choices).filter(|cell| !path.contains(cell));
+        let cells: Vec<usize> = cells.collect();
+        if cells.is_empty() {
+            return Ok(None);
+        }
+        let cell = cells[rng.below(cells.len() as u64) as usize];
+        path.push(cell);
         choices.clear();
-        next(path[path.len() - 1], &mut choices)?;
-        if let Some(&end) = choices.iter().find(|&&cell| is_empty(cell)) {
+        next(cell, &mut choices)?;
+        if let Some(end) = bins.first_empty(&choices) {
             path.push(end);
             return Ok(Some(path));
         }
-        choices.retain(|cell| !path.contains(cell));
-        if choices.is_empty() {
-            return Ok(None);
-        }
-        path.push(choices[rng.below(choices.len() as u64) as usize]);
     }
     Ok(None)
 }
@@ -142,13 +167,14 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    /// Cells on a line: the occupant of cell c may move to c + 1 or c - 1.
+    /// Cells on a line, one a bin: the occupant of c may move to c + 1 or c - 1.
     fn line(search: Search, full: std::ops::Range<usize>, start: usize) -> Option<Vec<usize>> {
+        let empty_cell = |bin| (!full.contains(&bin)).then_some(bin);
         let Ok(found) = path::<Infallible>(
             search,
             &[start],
+            &Bins { slots: 1, empty_cell },
             &mut Rng::new(1),
-            |cell| !full.contains(&cell),
             |cell, choices| {
                 choices.extend([cell + 1, cell - 1]);
                 Ok(())
@@ -180,8 +206,8 @@ mod tests {
             let Ok(found) = path::<Infallible>(
                 search,
                 &[0, 1],
+                &Bins { slots: 1, empty_cell: |_| None },
                 &mut Rng::new(1),
-                |_| false,
                 |cell, choices| {
                     choices.extend([(cell + 1) % 5, (cell + 3) % 5]);
                     Ok(())
@@ -195,7 +221,8 @@ mod tests {
     #[test]
     fn an_error_of_the_remote_ends_the_search() {
         for search in [Search::BreadthFirst, Search::RandomWalk] {
-            let found = path(search, &[0], &mut Rng::new(1), |_| false, |_, _| Err("broken"));
+            let bins = Bins { slots: 2, empty_cell: |_| None };
+            let found = path(search, &[0], &bins, &mut Rng::new(1), |_, _| Err("broken"));
             assert_eq!(found, Err("broken"));
         }
     }

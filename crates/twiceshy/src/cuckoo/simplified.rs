@@ -12,7 +12,7 @@
 use crate::digest::{Digest, reduce64};
 use crate::spec::{Kind, Spec};
 
-use super::hashes::fingerprint;
+use super::hashes::Fingerprints;
 use super::partial::Pairing;
 
 /// The other bin is in the same subtable, the fingerprint away.
@@ -20,20 +20,23 @@ use super::partial::Pairing;
 pub struct Difference {
     subtables: u64,
     width: u32,
+    fingerprints: Fingerprints,
 }
 
 impl Pairing for Difference {
     const KIND: Kind = Kind::Simplified;
+    const STASHES: bool = true;
 
     fn new(spec: &Spec, bins: usize) -> Self {
-        Difference { subtables: (bins >> spec.f) as u64, width: spec.f }
+        let fingerprints = Fingerprints::new(spec.f);
+        Difference { subtables: (bins >> spec.f) as u64, width: spec.f, fingerprints }
     }
 
     #[inline]
     fn home(&self, digest: Digest) -> (usize, u64) {
         let subtable = reduce64(digest.bits(0, 64), self.subtables);
         let bin = subtable << self.width | digest.bits(96, self.width);
-        (bin as usize, fingerprint(digest.bits(64, 32), self.width))
+        (bin as usize, self.fingerprints.of(digest.bits(64, 32)))
     }
 
     #[inline]

@@ -14,14 +14,14 @@ use crate::error::{Error, Result};
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
-use super::hashes::{Hashes, fingerprint};
+use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
 use super::table::{EMPTY, Place};
 
 /// One fingerprint for each position in a bin.
 #[derive(Clone, Copy)]
 pub struct Swapping {
-    width: u32,
+    fingerprints: Fingerprints,
     lanes: Option<Lanes>,
     retry: bool,
 }
@@ -50,14 +50,18 @@ impl Rule for Swapping {
     const KINDS: &[Kind] = &[Kind::Swapping];
 
     fn new(spec: &Spec) -> Self {
-        Swapping { width: spec.f, lanes: Lanes::new(spec.b, spec.f), retry: spec.retry }
+        Swapping {
+            fingerprints: Fingerprints::new(spec.f),
+            lanes: Lanes::new(spec.b, spec.f),
+            retry: spec.retry,
+        }
     }
 
     #[inline]
     fn arrival(&self, hashes: Hashes, place: Place) -> u64 {
         match &self.lanes {
             Some(lanes) => lanes.lane(tags(hashes, lanes), place.slot),
-            None => fingerprint(hashes.tag(place.slot), self.width),
+            None => self.fingerprints.of(hashes.tag(place.slot)),
         }
     }
 
@@ -106,8 +110,8 @@ fn swap(
         let place = shape.place(at);
         filter.rule.arrival(filter.hashes(digest), place) == filter.rule.arrival(query, place)
     };
-    let first = cell - shape.place(cell).slot as usize;
-    let mut partners: Vec<usize> = shape.bin_cells(first).filter(|&at| at != cell).collect();
+    let mut partners: Vec<usize> =
+        shape.cells_of(shape.bin_of(cell)).filter(|&at| at != cell).collect();
     loop {
         let drawn = filter.rng.below(partners.len() as u64) as usize;
         let partner = partners.swap_remove(drawn);

@@ -10,6 +10,8 @@
 //! Filters", section 2.1 (k tables); Fan et al. as told by Eppstein, section
 //! 2.5 (one table). The number of bins is any number, not only a power of two.
 
+use std::ops::Range;
+
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::Packed;
 
@@ -21,11 +23,10 @@ pub struct Shape {
     pub(crate) slots: u32,
 }
 
-/// Where a cell is.
+/// Where a cell is, as far as what it holds depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub(crate) table: u32,
-    pub(crate) bin: usize,
     pub(crate) slot: u32,
 }
 
@@ -35,21 +36,31 @@ impl Shape {
         self.tables as usize * self.bins * self.slots as usize
     }
 
-    /// The first cell of a bin.
-    #[inline]
-    pub(crate) fn first_cell(&self, table: u32, bin: usize) -> usize {
-        (table as usize * self.bins + bin) * self.slots as usize
+    /// A bin of a table as a bin of all tables. Where nothing else is said,
+    /// bins are counted so.
+    #[inline(always)]
+    pub(crate) fn bin(&self, table: u32, bin: usize) -> usize {
+        table as usize * self.bins + bin
     }
 
-    /// The cells of the bin that starts at `first`.
-    pub(crate) fn bin_cells(&self, first: usize) -> std::ops::Range<usize> {
+    /// The cells of a bin.
+    #[inline(always)]
+    pub(crate) fn cells_of(&self, bin: usize) -> Range<usize> {
+        let first = bin * self.slots as usize;
         first..first + self.slots as usize
+    }
+
+    /// The bin of a cell.
+    #[inline]
+    pub(crate) fn bin_of(&self, cell: usize) -> usize {
+        cell / self.slots as usize
     }
 
     /// Where a cell is.
     pub(crate) fn place(&self, cell: usize) -> Place {
-        let (bin, slot) = (cell / self.slots as usize, cell % self.slots as usize);
-        Place { table: (bin / self.bins) as u32, bin: bin % self.bins, slot: slot as u32 }
+        let bin = self.bin_of(cell);
+        let slot = (cell - bin * self.slots as usize) as u32;
+        Place { table: (bin / self.bins) as u32, slot }
     }
 }
 
@@ -95,17 +106,45 @@ impl Table {
         self.cells.set(cell, value);
     }
 
-    /// All cells of a bin as one word of `lanes`. Bins are counted through all
-    /// tables.
-    #[inline]
+    /// All cells of a bin as one word of `lanes`, with other bits above them.
+    #[inline(always)]
     pub(crate) fn bin(&self, bin: usize, lanes: &Lanes) -> u64 {
         self.cells.window(bin, lanes.bits())
     }
 
-    /// An empty cell of the bin that starts at `first`.
+    /// The first cell of a bin that holds `value`.
     #[inline]
-    pub(crate) fn empty_cell(&self, first: usize) -> Option<usize> {
-        self.shape.bin_cells(first).find(|&cell| self.is_empty(cell))
+    pub(crate) fn find(&self, bin: usize, value: u64) -> Option<usize> {
+        match &self.lanes {
+            Some(lanes) => {
+                let marks = lanes.zeros(self.bin(bin, lanes) ^ lanes.broadcast(value));
+                let first = bin * self.shape.slots as usize;
+                (marks != 0).then(|| first + lanes.first(marks) as usize)
+            }
+            None => self.shape.cells_of(bin).find(|&cell| self.get(cell) == value),
+        }
+    }
+
+    /// An empty cell of a bin.
+    #[inline]
+    pub(crate) fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.find(bin, EMPTY)
+    }
+
+    /// An empty cell of the emptiest of some bins. Keeping bins level means
+    /// fewer full ones: with two bins of four, a third fewer keys have to move
+    /// by the time the table is 95 % full than if the first empty cell were taken.
+    #[inline]
+    pub(crate) fn emptiest_cell(&self, bins: impl Iterator<Item = usize>) -> Option<usize> {
+        let Some(lanes) = self.lanes.as_ref().filter(|_| self.shape.slots > 1) else {
+            return { bins }.find_map(|bin| self.empty_cell(bin));
+        };
+        let marked = bins.map(|bin| (lanes.zeros(self.bin(bin, lanes)), bin));
+        let fuller_first = |(one, _): &(u64, usize), (other, _): &(u64, usize)| {
+            one.count_ones().cmp(&other.count_ones())
+        };
+        let (marks, bin) = marked.max_by(fuller_first)?;
+        (marks != 0).then(|| bin * self.shape.slots as usize + lanes.first(marks) as usize)
     }
 
     #[inline]
@@ -118,9 +157,10 @@ impl Table {
         (0..self.cells.len()).filter(|&cell| !self.is_empty(cell))
     }
 
-    #[inline]
-    pub(crate) fn prefetch(&self, cell: usize) {
-        self.cells.prefetch(cell);
+    /// Asks for the memory of a bin ahead of its use.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, bin: usize) {
+        self.cells.prefetch(bin * self.shape.slots as usize);
     }
 
     /// Memory held, in bits.
