@@ -1,4 +1,5 @@
 #![doc = include_str!("../../../README.md")]
+#![deny(missing_docs)]
 
 mod any;
 mod bits;

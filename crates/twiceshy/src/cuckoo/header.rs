@@ -8,7 +8,22 @@ use crate::spec::Spec;
 
 use super::table::{Shape, Table};
 
-/// The numbers that every cuckoo filter saves before its cells.
+/// Begins a file: the numbers that every cuckoo filter has, and its cells.
+pub(crate) fn save(spec: &Spec, table: &Table, seed: u64, rng: &Rng, counts: &Stats) -> Writer {
+    let mut writer = Writer::new(&spec.to_string());
+    writer.u64(table.shape.bins as u64);
+    writer.u64(seed);
+    writer.u64(rng.state);
+    writer.u64(counts.len as u64);
+    writer.u64(counts.capacity as u64);
+    writer.u64(counts.adaptations);
+    writer.u64(counts.rebuilds);
+    writer.u64(counts.kicks);
+    writer.block(table.as_bytes());
+    writer
+}
+
+/// The numbers that [`save`] wrote before the cells.
 pub(crate) struct Header {
     pub(crate) bins: usize,
     pub(crate) seed: u64,
@@ -17,17 +32,6 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        writer.u64(self.bins as u64);
-        writer.u64(self.seed);
-        writer.u64(self.rng.state);
-        writer.u64(self.counts.len as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.adaptations);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-    }
-
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
         Ok(Header {
             bins: reader.size("the number of bins")?,

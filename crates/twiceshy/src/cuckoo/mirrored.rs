@@ -20,14 +20,14 @@ use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
-use crate::format::{Reader, Writer};
+use crate::format::Reader;
 use crate::remote::{MemoryMirror, Mirror};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::batch::in_batches;
 use super::hashes::Hashes;
-use super::header::Header;
+use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::table::{EMPTY, Place, Shape, Table};
 
@@ -470,16 +470,7 @@ impl<R: Rule> Filter for Mirrored<R> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
-        Header {
-            bins: self.table.shape.bins,
-            seed: self.seed,
-            rng: self.rng.clone(),
-            counts: self.counts,
-        }
-        .write(&mut writer);
-        writer.block(self.table.as_bytes());
-        writer.finish()
+        save(&self.spec, &self.table, self.seed, &self.rng, &self.counts).finish()
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {

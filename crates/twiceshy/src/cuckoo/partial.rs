@@ -14,13 +14,13 @@ use crate::any::{Build, spec_of};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
-use crate::format::{Reader, Writer};
+use crate::format::Reader;
 use crate::remote::{ALL, Ordered};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::batch::in_batches;
-use super::header::Header;
+use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::stash::Stash;
 use super::table::{EMPTY, Shape, Table};
@@ -343,15 +343,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
-        Header {
-            bins: self.table.shape.bins,
-            seed: self.seed,
-            rng: self.rng.clone(),
-            counts: self.counts,
-        }
-        .write(&mut writer);
-        writer.block(self.table.as_bytes());
+        let mut writer = save(&self.spec, &self.table, self.seed, &self.rng, &self.counts);
         self.stash.write(&mut writer);
         writer.finish()
     }
