@@ -89,10 +89,18 @@ impl Digest {
         if seed == 0 {
             return self;
         }
-        let [first, second] = self.words;
-        let turn = seed.wrapping_mul(GOLDEN);
-        Digest::new([fold(first ^ turn, second ^ PI_1), fold(second ^ turn ^ PI_2, first ^ PI_2)])
+        let (first, second) = reseed(self.words[0], self.words[1], seed);
+        Digest::new([first, second])
     }
+}
+
+/// Both words of a digest under another set of hash functions. Out of line, and
+/// of bare words, so that a filter which was never rebuilt keeps its query in
+/// registers.
+#[inline(never)]
+const fn reseed(first: u64, second: u64, seed: u64) -> (u64, u64) {
+    let turn = seed.wrapping_mul(GOLDEN);
+    (fold(first ^ turn, second ^ PI_1), fold(second ^ turn ^ PI_2, first ^ PI_2))
 }
 
 impl fmt::Debug for Digest {

@@ -273,17 +273,8 @@ impl<R: Rule> Mirrored<R> {
         let mut rng = self.rng.clone();
         let mut occupants: Vec<(usize, Digest)> = Vec::new();
         let path = search::path(self.spec.search, &starts, &bins, &mut rng, |cell, choices| {
-            // The search may ask for the first cells twice.
-            let first = starts.len() * bins.slots;
-            let known = occupants.iter().take(first).find(|(at, _)| *at == cell);
-            let occupant = match known {
-                Some(&(_, known)) => known,
-                None => {
-                    let read = remote.get(cell).map_err(Error::Remote)?;
-                    occupants.push((cell, read));
-                    read
-                }
-            };
+            let occupant = remote.get(cell).map_err(Error::Remote)?;
+            occupants.push((cell, occupant));
             let hashes = self.hashes(occupant);
             let home = shape.place(cell).table;
             let others = (0..shape.tables).filter(|&table| table != home);

@@ -113,8 +113,14 @@ impl<P: Pairing> PartialKey<P> {
                 let other = self.table.bin(other, lanes) ^ pattern;
                 lanes.any_zero_of(one, other)
             }
-            None => self.find(homes).is_some(),
+            None => self.in_wide_bins(one, other, homes.fingerprint),
         }
+    }
+
+    /// The same for bins that are no word.
+    #[cold]
+    fn in_wide_bins(&self, one: usize, other: usize, fingerprint: u64) -> bool {
+        [one, other].into_iter().any(|bin| self.table.find(bin, fingerprint).is_some())
     }
 
     /// Whether the filter holds such a fingerprint.

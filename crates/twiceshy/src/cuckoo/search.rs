@@ -19,7 +19,7 @@ pub(crate) enum Search {
 }
 
 /// Cells a breadth-first search may look into before it gives up.
-const MAX_NODES: usize = 2048;
+const MAX_CELLS: usize = 2048;
 
 /// Occupants a random walk may move before it gives up.
 const MAX_STEPS: usize = 500;
@@ -64,72 +64,70 @@ fn breadth_first<E>(
     bins: &Bins<impl Fn(usize) -> Option<usize>>,
     next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
 ) -> Result<Option<Vec<usize>>, E> {
-    // One move is enough nine times in ten: look for it before a tree is made.
+    let mut tree = Tree::new(MAX_CELLS.div_ceil(bins.slots));
+    starts.iter().for_each(|&bin| tree.add(bin, None));
     let mut choices = Vec::new();
-    for start in bins.cells(starts) {
-        choices.clear();
-        next(start, &mut choices)?;
-        if let Some(end) = bins.first_empty(&choices) {
-            return Ok(Some(vec![start, end]));
-        }
-    }
-    let mut tree = Tree::new();
-    for start in bins.cells(starts) {
-        tree.add(start, None);
-    }
     let mut node = 0;
-    while node < tree.cells.len() {
-        choices.clear();
-        next(tree.cells[node], &mut choices)?;
-        if let Some(end) = bins.first_empty(&choices) {
-            return Ok(Some(tree.path(node, end)));
-        }
-        for cell in bins.cells(&choices) {
-            tree.add(cell, Some(node));
+    while node < tree.nodes.len() {
+        for cell in bins.cells(&[tree.nodes[node].bin]) {
+            choices.clear();
+            next(cell, &mut choices)?;
+            if let Some(end) = bins.first_empty(&choices) {
+                return Ok(Some(tree.path(Step { node, cell }, end)));
+            }
+            choices.iter().for_each(|&bin| tree.add(bin, Some(Step { node, cell })));
         }
         node += 1;
     }
     Ok(None)
 }
 
-/// The cells that a breadth-first search has seen, each once, and from where.
+/// The bins that a breadth-first search has seen, each once, and from where.
 struct Tree {
-    cells: Vec<usize>,
-    parents: Vec<Option<usize>>,
-    /// A cell whose mark is not set was not seen; the others are looked up.
-    /// Looking up every cell made filling a table to its limit three times slower.
+    nodes: Vec<Node>,
+    most: usize,
+    /// A bin whose mark is not set was not seen; the others are looked up.
+    /// Looking up every bin made filling a table to its limit three times slower.
     marks: [u64; MARK_WORDS],
+}
+
+struct Node {
+    bin: usize,
+    from: Option<Step>,
+}
+
+/// A move out of a cell of a node's bin.
+#[derive(Clone, Copy)]
+struct Step {
+    node: usize,
+    cell: usize,
 }
 
 const MARK_WORDS: usize = 128;
 
 impl Tree {
-    fn new() -> Self {
-        Tree {
-            cells: Vec::with_capacity(64),
-            parents: Vec::with_capacity(64),
-            marks: [0; MARK_WORDS],
-        }
+    fn new(most: usize) -> Self {
+        Tree { nodes: Vec::with_capacity(64), most, marks: [0; MARK_WORDS] }
     }
 
-    /// Adds a cell, unless it was seen or the tree is as large as it may be.
-    fn add(&mut self, cell: usize, parent: Option<usize>) {
-        let (word, bit) = (cell / 64 % MARK_WORDS, cell % 64);
+    /// Adds a bin, unless it was seen or the tree is as large as it may be.
+    fn add(&mut self, bin: usize, from: Option<Step>) {
+        let (word, bit) = (bin / 64 % MARK_WORDS, bin % 64);
         let marked = self.marks[word] >> bit & 1 == 1;
-        if self.cells.len() < MAX_NODES && !(marked && self.cells.contains(&cell)) {
+        let seen = marked && self.nodes.iter().any(|node| node.bin == bin);
+        if !seen && self.nodes.len() < self.most {
             self.marks[word] |= 1 << bit;
-            self.cells.push(cell);
-            self.parents.push(parent);
+            self.nodes.push(Node { bin, from });
         }
     }
 
-    /// The path from a start to `node`, and on to `end`.
-    fn path(&self, node: usize, end: usize) -> Vec<usize> {
+    /// The path from a start to `last`, and on to `end`.
+    fn path(&self, last: Step, end: usize) -> Vec<usize> {
         let mut path = vec![end];
-        let mut at = Some(node);
-        while let Some(node) = at {
-            path.push(self.cells[node]);
-            at = self.parents[node];
+        let mut at = Some(last);
+        while let Some(step) = at {
+            path.push(step.cell);
+            at = self.nodes[step.node].from;
         }
         path.reverse();
         path
