@@ -20,7 +20,7 @@ const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
 
 /// Every filter that exists.
 pub fn all() -> Vec<Entrant> {
-    let specs = Kind::ALL.into_iter().flat_map(|kind| match kind {
+    let specs = Kind::ALL.iter().flat_map(|kind| match kind {
         Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
         kind => vec![kind.name().to_string()],
     });

@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, Result};
+
 use siphasher::sip128::SipHasher13;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -145,6 +147,10 @@ enum Function {
     Fast { seed: u64 },
 }
 
+/// The first byte of a saved hasher.
+const SIP: u8 = 1;
+const FAST: u8 = 2;
+
 impl KeyHasher {
     /// The default: SipHash-1-3 with a random secret. Whoever chooses the keys
     /// cannot predict their digests.
@@ -186,6 +192,40 @@ impl KeyHasher {
                 let hash = xxh3_128_with_seed(key_bytes, *seed);
                 Digest::new([(hash >> 64) as u64, hash as u64])
             }
+        }
+    }
+
+    /// The hasher as bytes, its secret included: as worth keeping safe as the
+    /// keys.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 17] {
+        let mut bytes = [0; 17];
+        match self.function {
+            Function::Sip { key } => {
+                bytes[0] = SIP;
+                bytes[1..].copy_from_slice(&key);
+            }
+            Function::Fast { seed } => {
+                bytes[0] = FAST;
+                bytes[1..9].copy_from_slice(&seed.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The hasher that [`KeyHasher::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        match *bytes {
+            [SIP, ref key @ ..] if key.len() == 16 => {
+                Ok(Self::keyed(key.try_into().expect("16 bytes")))
+            }
+            [FAST, ref rest @ ..] if rest.len() == 16 && rest[8..] == [0; 8] => {
+                Ok(Self::fast(u64::from_le_bytes(rest[..8].try_into().expect("8 bytes"))))
+            }
+            _ => Err(Error::format("these bytes are no hasher")),
         }
     }
 

@@ -60,7 +60,7 @@ impl fmt::Display for Error {
             ),
             Error::Spec { text, reason } => write!(f, "filter \"{text}\": {reason}"),
             Error::Format { reason } => write!(f, "not a usable saved filter: {reason}"),
-            Error::Remote(error) => write!(f, "the remote failed, nothing was changed: {error}"),
+            Error::Remote(error) => write!(f, "the remote failed, and all is as before: {error}"),
         }
     }
 }

@@ -6,14 +6,14 @@
 //!        no ─────┴───── maybe ──▶ the store is asked
 //!        │                        │
 //!     absent              found ──┴── not found: a false positive
-//!                                     └─▶ adapt(d, remote): never again
+//!                                     └─▶ adapt(d, remote): absent
 //! ```
 //!
 //! Four laws hold for every filter here. Lookup never touches the remote: it is
 //! not in the signature (Definition 1 of Bender et al., "Bloom Filters,
 //! Adaptivity, and the Dictionary Problem"). No stored key is ever answered
-//! "absent". The filter can always be rebuilt from the remote. And an operation
-//! that fails has changed nothing.
+//! "absent". The filter can always be rebuilt from the remote. And after an
+//! operation that failed, filter and remote answer as before.
 
 use crate::digest::Digest;
 use crate::error::Result;
@@ -58,21 +58,22 @@ pub trait Filter {
     /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted>;
 
-    /// Makes room for at least `capacity` keys, with new hash functions.
+    /// Builds the filter again from its remote for `capacity` keys, with new
+    /// hash functions and all adaptation forgotten.
     ///
     /// # Errors
-    /// [`Error::Full`](crate::Error::Full) when the stored keys do not fit
-    /// that capacity; [`Error::Remote`](crate::Error::Remote).
+    /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that
+    /// capacity; [`Error::Remote`](crate::Error::Remote).
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()>;
 
-    /// Builds the filter again from its remote, with new hash functions and
-    /// all adaptation forgotten.
+    /// Builds the filter again from its remote at its size, with new hash
+    /// functions and all adaptation forgotten. Also for a filter that was lost
+    /// or is older than its remote.
     ///
     /// # Errors
-    /// As [`Filter::grow`].
-    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
-        self.grow(self.stats().capacity, remote)
-    }
+    /// [`Error::Spec`](crate::Error::Spec) when the stored keys fit with none of
+    /// the hash functions tried; [`Error::Remote`](crate::Error::Remote).
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()>;
 
     /// Counts and sizes.
     fn stats(&self) -> Stats;
@@ -99,7 +100,9 @@ pub enum Adapted {
     Absent,
     /// The digest is stored: the answer was right, nothing changed.
     Stored,
-    /// It was a false positive, and is answered "absent" from now on.
+    /// It was a false positive, and is answered "absent" now. Later changes for
+    /// other queries, insertions and rebuilds may bring it back, as likely as
+    /// any query becomes a false positive.
     Fixed,
     /// It was a false positive and still is one: the filter does not adapt, or
     /// the change happened to collide again. Telling it again tries again.

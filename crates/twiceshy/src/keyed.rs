@@ -1,7 +1,7 @@
 //! Filters over keys: bytes at the edge, digests inside.
 
 use crate::any::AnyFilter;
-use crate::digest::KeyHasher;
+use crate::digest::{Digest, KeyHasher};
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Stats};
 use crate::format::{Reader, Writer};
@@ -15,7 +15,7 @@ use crate::spec::Spec;
 /// filter.insert("stored")?;
 /// assert!(filter.contains("stored"));
 /// if filter.contains("missing") {
-///     filter.adapt("missing")?; // the store had no such key: never again
+///     filter.adapt("missing")?; // the store had no such key
 /// }
 /// # Ok::<(), twiceshy::Error>(())
 /// ```
@@ -37,7 +37,7 @@ impl KeyFilter {
         Self::with_hasher(spec, capacity, KeyHasher::random())
     }
 
-    /// An empty filter with a hasher of yours: needed to load what it saves.
+    /// An empty filter with a hasher of yours.
     ///
     /// # Errors
     /// [`Error::Spec`] for a filter that cannot be built.
@@ -49,6 +49,16 @@ impl KeyFilter {
     #[must_use]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         self.filter.contains(self.hasher.digest(key))
+    }
+
+    /// [`KeyFilter::contains`] for many keys, faster where the filter is larger
+    /// than the cache.
+    #[must_use]
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
+        let digests: Vec<Digest> = keys.iter().map(|key| self.hasher.digest(key)).collect();
+        let mut found = vec![false; keys.len()];
+        self.filter.contains_many(&digests, &mut found);
+        found
     }
 
     /// Adds a key; `false` when it was stored already.
@@ -81,6 +91,28 @@ impl KeyFilter {
     /// [`Error::Spec`] when the stored keys do not fit that capacity.
     pub fn grow(&mut self, capacity: usize) -> Result<()> {
         self.filter.grow(capacity)
+    }
+
+    /// Builds the filter again, with new hash functions.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the stored keys fit with none that were tried.
+    pub fn rebuild(&mut self) -> Result<()> {
+        self.filter.rebuild()
+    }
+
+    /// Verifies every invariant; for tests and fuzzers.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.filter.check()
+    }
+
+    /// The hasher: keep it ([`KeyHasher::to_bytes`]) to load what is saved.
+    #[must_use]
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
     }
 
     /// Counts and sizes.

@@ -19,5 +19,5 @@ pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
 pub use keyed::KeyFilter;
-pub use remote::{ALL, Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
+pub use remote::{Accesses, EVERY_DIGEST, MemoryMirror, MemorySet, Mirror, Ordered, Write};
 pub use spec::{Kind, Spec, WhenFull};

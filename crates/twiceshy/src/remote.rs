@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use crate::bits::packed::Packed;
 use crate::digest::Digest;
 use crate::error::{Error, RemoteError, Result};
 use crate::format::{Reader, Writer};
@@ -24,29 +25,39 @@ pub struct Accesses {
     pub writes: u64,
 }
 
-/// A remote that mirrors a filter cell by cell.
+/// A cell, and the digest that it is to hold or `None` to empty it.
+pub type Write = (usize, Option<Digest>);
+
+/// A remote that mirrors a filter cell by cell: which digest sits in which.
 ///
-/// The filter knows which of its cells are occupied; what the mirror holds for
-/// an empty cell is never read.
+/// It is the truth: where filter and mirror disagree, the filter is wrong and
+/// is rebuilt from the mirror.
 pub trait Mirror {
-    /// The digest stored in an occupied cell.
+    /// The digest stored in a cell, or `None` for an empty one.
     ///
     /// # Errors
     /// Whatever keeps the remote from answering.
-    fn get(&mut self, cell: usize) -> Result<Digest, RemoteError>;
+    fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError>;
 
-    /// Stores digests in cells: all of them, or none and an error.
+    /// Stores digests in cells, or empties cells: all of them, or none and an
+    /// error.
     ///
     /// # Errors
     /// Whatever keeps the remote from writing.
-    fn put(&mut self, writes: &[(usize, Digest)]) -> Result<(), RemoteError>;
+    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError>;
 
-    /// Takes a new layout, with one digest a cell, in place of the old: whole,
-    /// or not at all and an error. Digests of empty cells are meaningless.
+    /// Takes a new layout, of another number of cells perhaps, in place of the
+    /// old: whole, or not at all and an error.
     ///
     /// # Errors
     /// Whatever keeps the remote from writing.
-    fn replace(&mut self, layout: Vec<Digest>) -> Result<(), RemoteError>;
+    fn replace(&mut self, layout: MemoryMirror) -> Result<(), RemoteError>;
+
+    /// Visits every stored digest.
+    ///
+    /// # Errors
+    /// Whatever keeps the remote from reading.
+    fn visit(&mut self, visitor: &mut dyn FnMut(Digest)) -> Result<(), RemoteError>;
 
     /// How often it was asked so far.
     fn accesses(&self) -> Accesses;
@@ -80,38 +91,49 @@ pub trait Ordered {
     fn accesses(&self) -> Accesses;
 }
 
-/// Every digest there is.
-pub const ALL: RangeInclusive<Digest> = Digest::new([0, 0])..=Digest::new([u64::MAX, u64::MAX]);
+/// The range of every digest there is.
+pub const EVERY_DIGEST: RangeInclusive<Digest> =
+    Digest::new([0, 0])..=Digest::new([u64::MAX, u64::MAX]);
 
-/// A [`Mirror`] in memory: 16 bytes a cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A [`Mirror`] in memory: 16 bytes and a bit for each cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMirror {
-    layout: Vec<Digest>,
+    digests: Vec<Digest>,
+    occupied: Packed,
     accesses: Accesses,
 }
 
 impl MemoryMirror {
-    /// A mirror of that many cells.
+    /// A mirror of that many cells, all empty.
     #[must_use]
     pub fn new(cells: usize) -> Self {
-        MemoryMirror { layout: vec![Digest::default(); cells], accesses: Accesses::default() }
+        MemoryMirror {
+            digests: vec![Digest::default(); cells],
+            occupied: Packed::new(cells, 1),
+            accesses: Accesses::default(),
+        }
     }
 
     /// Cells it mirrors.
     #[must_use]
     pub fn cells(&self) -> usize {
-        self.layout.len()
+        self.digests.len()
     }
 
-    /// One digest a cell.
-    pub(crate) fn into_layout(self) -> Vec<Digest> {
-        self.layout
+    /// The occupied cells and their digests, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Digest)> {
+        let occupied = (0..self.cells()).filter(|&cell| self.occupied.get(cell) == 1);
+        occupied.map(|cell| (cell, self.digests[cell]))
     }
 
     /// Its bytes, in the format of `docs/format.md`.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        save_digests("mirror", self.layout.len(), self.layout.iter().copied())
+        let mut writer = Writer::new(MIRROR);
+        writer.u64(self.cells() as u64);
+        writer.block(self.occupied.as_bytes());
+        self.iter().for_each(|(_, digest)| write_digest(&mut writer, digest));
+        writer.finish()
     }
 
     /// The mirror that [`MemoryMirror::save`] wrote.
@@ -119,28 +141,47 @@ impl MemoryMirror {
     /// # Errors
     /// [`Error::Format`] for bytes that are no saved mirror.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let layout = load_digests("mirror", bytes)?;
-        Ok(MemoryMirror { layout, accesses: Accesses::default() })
+        let mut reader = Reader::open(bytes)?;
+        reader.expect_kind(MIRROR)?;
+        let cells = reader.size("the number of cells")?;
+        let bits = reader.block("the occupied cells")?;
+        let occupied = Packed::from_bytes(bits, cells, 1).ok_or_else(|| {
+            Error::format(format!("{} bytes do not mark {cells} cells", bits.len()))
+        })?;
+        let mut digests = vec![Digest::default(); cells];
+        for cell in (0..cells).filter(|&cell| occupied.get(cell) == 1) {
+            digests[cell] = read_digest(&mut reader)?;
+        }
+        reader.finish()?;
+        Ok(MemoryMirror { digests, occupied, accesses: Accesses::default() })
     }
 }
 
 impl Mirror for MemoryMirror {
-    fn get(&mut self, cell: usize) -> Result<Digest, RemoteError> {
+    fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError> {
         self.accesses.reads += 1;
-        Ok(self.layout[cell])
+        Ok((self.occupied.get(cell) == 1).then(|| self.digests[cell]))
     }
 
-    fn put(&mut self, writes: &[(usize, Digest)]) -> Result<(), RemoteError> {
+    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError> {
         self.accesses.writes += writes.len() as u64;
-        for &(cell, digest) in writes {
-            self.layout[cell] = digest;
+        for &(cell, content) in writes {
+            self.occupied.set(cell, u64::from(content.is_some()));
+            self.digests[cell] = content.unwrap_or_default();
         }
         Ok(())
     }
 
-    fn replace(&mut self, layout: Vec<Digest>) -> Result<(), RemoteError> {
-        self.accesses.writes += layout.len() as u64;
-        self.layout = layout;
+    fn replace(&mut self, layout: MemoryMirror) -> Result<(), RemoteError> {
+        self.accesses.writes += layout.cells() as u64;
+        self.digests = layout.digests;
+        self.occupied = layout.occupied;
+        Ok(())
+    }
+
+    fn visit(&mut self, visitor: &mut dyn FnMut(Digest)) -> Result<(), RemoteError> {
+        self.accesses.reads += self.cells() as u64;
+        self.iter().for_each(|(_, digest)| visitor(digest));
         Ok(())
     }
 
@@ -166,7 +207,10 @@ impl MemorySet {
     /// Its bytes, in the format of `docs/format.md`.
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
-        save_digests("set", self.digests.len(), self.digests.iter().copied())
+        let mut writer = Writer::new(SET);
+        writer.u64(self.digests.len() as u64);
+        self.digests.iter().for_each(|&digest| write_digest(&mut writer, digest));
+        writer.finish()
     }
 
     /// The set that [`MemorySet::save`] wrote.
@@ -174,7 +218,12 @@ impl MemorySet {
     /// # Errors
     /// [`Error::Format`] for bytes that are no saved set.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let digests = load_digests("set", bytes)?;
+        let mut reader = Reader::open(bytes)?;
+        reader.expect_kind(SET)?;
+        let len = reader.count("digests", 16)?;
+        let digests: Vec<Digest> =
+            (0..len).map(|_| read_digest(&mut reader)).collect::<Result<_>>()?;
+        reader.finish()?;
         if !digests.is_sorted_by(|a, b| a < b) {
             return Err(Error::format("the digests of a set are out of order"));
         }
@@ -209,25 +258,14 @@ impl Ordered for MemorySet {
     }
 }
 
-fn save_digests(kind: &str, len: usize, digests: impl Iterator<Item = Digest>) -> Vec<u8> {
-    let mut writer = Writer::new(kind);
-    writer.u64(len as u64);
-    for digest in digests {
-        let [first, second] = digest.words();
-        writer.u64(first);
-        writer.u64(second);
-    }
-    writer.finish()
+/// The kinds of the two files.
+const MIRROR: &str = "mirror";
+const SET: &str = "set";
+
+fn write_digest(writer: &mut Writer, digest: Digest) {
+    digest.words().into_iter().for_each(|word| writer.u64(word));
 }
 
-fn load_digests(kind: &str, bytes: &[u8]) -> Result<Vec<Digest>> {
-    let mut reader = Reader::open(bytes)?;
-    reader.expect_kind(kind)?;
-    let len = reader.count("digests", 16)?;
-    let mut digests = Vec::with_capacity(len);
-    for _ in 0..len {
-        digests.push(Digest::new([reader.u64("a digest")?, reader.u64("a digest")?]));
-    }
-    reader.finish()?;
-    Ok(digests)
+fn read_digest(reader: &mut Reader<'_>) -> Result<Digest> {
+    Ok(Digest::new([reader.u64("a digest")?, reader.u64("a digest")?]))
 }

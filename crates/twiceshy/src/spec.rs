@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use crate::any::AnyFilter;
 use crate::bits::packed::Packed;
-use crate::cuckoo::bounds::{first_pass_rate, target_load_permille};
+use crate::cuckoo::bounds::{self, first_pass_rate, target_load_permille};
 pub(crate) use crate::cuckoo::search::Search;
 use crate::error::{Error, Result};
 
@@ -40,7 +40,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: &[Kind] = &[
         Kind::Plain,
         Kind::PlainFull,
         Kind::Simplified,
@@ -236,6 +236,31 @@ impl Spec {
         Ok(AnyFilter::new(*self, capacity, self.bins_for(capacity)?))
     }
 
+    /// An empty simplified filter for `keys` keys with the parameters of
+    /// Theorem 4.3: it fails to place them with probability `O(keys^-exponent)`.
+    ///
+    /// ```
+    /// use twiceshy::Spec;
+    /// let filter = Spec::build_guaranteed(100_000, 8, 1.0)?;
+    /// assert!(filter.stats().cells as f64 > 100_000.0 / 0.8698);
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the theorem promises nothing, or asks for a
+    /// fingerprint that is too long.
+    pub fn build_guaranteed(keys: usize, slots: u32, exponent: f64) -> Result<AnyFilter> {
+        let mut spec = Spec::new(Kind::Simplified);
+        spec.b = slots;
+        let promised = bounds::theorem_4_3(keys, slots, exponent).ok_or_else(|| {
+            let reason = "Theorem 4.3 promises no load for these; use 4 cells a bin or more";
+            Error::spec(spec.to_string(), reason)
+        })?;
+        let spec = spec.with_fingerprint(promised.fingerprint_bits)?;
+        let bins = promised.bins.next_multiple_of(spec.bin_step());
+        Ok(AnyFilter::new(spec, keys, bins))
+    }
+
     /// An empty filter for `keys` keys that stays within `bits` bits of memory
     /// a key: the longest fingerprint that fits at a load of about 0.95.
     ///
@@ -282,11 +307,19 @@ impl Spec {
         })
     }
 
-    /// Capacity and bins of a filter half as large again, and larger in any
-    /// case.
-    pub(crate) fn grown(&self, capacity: usize, bins: usize) -> Result<(usize, usize)> {
-        let larger = capacity + capacity / 2 + 1;
-        Ok((larger, self.bins_for(larger)?.max(bins + self.bin_step())))
+    /// Capacities and bins of filters each half as large again as the one
+    /// before, and larger in any case: what a full filter tries to become.
+    pub(crate) fn growth(
+        &self,
+        capacity: usize,
+        bins: usize,
+    ) -> impl Iterator<Item = Result<(usize, usize)>> + use<> {
+        let spec = *self;
+        let capacities = std::iter::successors(Some(capacity), |size| Some(size + size / 2 + 1));
+        capacities.zip(0..=MAX_GROWTHS).skip(1).map(move |(larger, step)| {
+            let least = bins + step * spec.bin_step();
+            Ok((larger, spec.bins_for(larger)?.max(least)))
+        })
     }
 
     /// Whether such a filter can have this many bins.
@@ -310,18 +343,30 @@ impl Spec {
         )
     }
 
-    /// Bins of one table within `room` bits, and what else such a filter holds.
+    /// The most bins of one table with which a filter of `keys` keys stays
+    /// within `room` bits.
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        let padding = Packed::bits_for(0, 1);
-        let bin_bits = self.cells_per_bin() as usize * self.cell_bits() as usize;
         let step = self.bin_step();
-        // A subtable's stash has a header, and entries for a few keys in a
-        // thousand.
-        let (per_step, per_key) =
-            if self.stash == 0 { (0, 0.0) } else { (size_of::<Vec<u64>>() * 8, 0.02) };
-        let room = room.checked_sub(padding + (per_key * keys as f64) as usize)?;
-        let steps = room / (step * bin_bits + per_step);
-        (steps > 0).then_some(steps * step)
+        let step_bits = step * self.cells_per_bin() as usize * self.cell_bits() as usize;
+        let most = room / step_bits;
+        // A stash wants more room the fewer the subtables.
+        let fits = |steps: &usize| self.expected_bits(steps * step, keys) <= room;
+        (1..=most).rev().take(most / 8 + 2).find(fits).map(|steps| steps * step)
+    }
+
+    /// Memory of a filter with this many bins a table and `keys` keys, in bits.
+    /// A stash is counted with what does not fit subtables that can be filled to
+    /// 0.975 (they can be filled further), and three standard deviations more.
+    fn expected_bits(&self, bins: usize, keys: usize) -> usize {
+        let cells = Packed::bits_for(bins * self.cells_per_bin() as usize, self.cell_bits());
+        if self.stash == 0 {
+            return cells;
+        }
+        let subtables = bins / self.bin_step();
+        let placeable = 0.975 * (self.bin_step() * self.b as usize) as f64;
+        let (mean, square) = bounds::surplus(keys as f64 / subtables as f64, placeable);
+        let entries = subtables as f64 * mean + 3.0 * (subtables as f64 * square).sqrt();
+        cells + (subtables * size_of::<Vec<u64>>() + entries.ceil() as usize * 8) * 8
     }
 
     fn load_permille(&self, keys: usize, bins: usize) -> u32 {
@@ -430,6 +475,9 @@ impl Spec {
     }
 }
 
+/// Sizes that a full filter tries, the last five times the first.
+const MAX_GROWTHS: usize = 4;
+
 const TAGS: &[(&str, Tags)] = &[("table", Tags::Table), ("common", Tags::Common)];
 const SEARCHES: &[(&str, Search)] = &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
 const WHEN_FULL: &[(&str, WhenFull)] =
@@ -462,7 +510,7 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
             Error::spec(
                 text,

@@ -83,11 +83,13 @@ fn an_adaptation_reads_only_what_collides_and_what_it_moves() {
                 Some("swapping") => {
                     // A retry reads one more partner.
                     assert!(reads <= 4 + 3 * moved, "{spec}: {reads} reads, {moved} moves");
-                    assert_eq!(writes, moved, "{spec}");
+                    // Two cells a swap; a swap with an empty cell moves one key.
+                    assert!((2..=2 * moved).contains(&writes), "{spec}: {writes} writes");
                 }
                 _ => {
                     assert!(reads <= 4 + moved, "{spec}: {reads} reads, {moved} moves");
-                    assert!((1..=moved).contains(&writes), "{spec}: {writes} for {moved} moves");
+                    // A cell for each move, and the one that was left.
+                    assert!(writes <= 4 + moved, "{spec}: {writes} writes, {moved} moves");
                 }
             }
         }

@@ -12,7 +12,7 @@ use harness::Random;
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use twiceshy::{
     Accesses, Adapted, Digest, Error, Filter, MemoryMirror, MemorySet, Mirror, Ordered,
-    RemoteError, Spec,
+    RemoteError, Spec, Write,
 };
 
 /// Accesses until the remote fails once; zero: it does not.
@@ -40,19 +40,24 @@ impl<M> Failing<M> {
 }
 
 impl Mirror for Failing<MemoryMirror> {
-    fn get(&mut self, cell: usize) -> Result<Digest, RemoteError> {
+    fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError> {
         self.burn()?;
         self.memory.get(cell)
     }
 
-    fn put(&mut self, writes: &[(usize, Digest)]) -> Result<(), RemoteError> {
+    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError> {
         self.burn()?;
         self.memory.put(writes)
     }
 
-    fn replace(&mut self, layout: Vec<Digest>) -> Result<(), RemoteError> {
+    fn replace(&mut self, layout: MemoryMirror) -> Result<(), RemoteError> {
         self.burn()?;
         self.memory.replace(layout)
+    }
+
+    fn visit(&mut self, visitor: &mut dyn FnMut(Digest)) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.visit(visitor)
     }
 
     fn accesses(&self) -> Accesses {
@@ -93,6 +98,10 @@ fn play<F: Filter>(mut filter: F, remote: &mut F::Remote, fuse: &Fuse, random: &
     let mut failures = 0;
     for step in 0..4000 {
         let digest = universe[(random.next() % 300) as usize];
+        let answers = |filter: &F| -> Vec<bool> {
+            universe.iter().map(|&digest| filter.contains(digest)).collect()
+        };
+        let before = answers(&filter);
         fuse.set(if step % 3 == 0 { 1 + (random.next() % 9) as u32 } else { 0 });
         let failure = match random.next() % 100 {
             0..=44 => {
@@ -111,7 +120,8 @@ fn play<F: Filter>(mut filter: F, remote: &mut F::Remote, fuse: &Fuse, random: &
             Err(Error::Remote(error)) => {
                 assert_eq!(error.to_string(), "unplugged");
                 failures += 1;
-                filter.check(remote).expect("nothing has changed");
+                filter.check(remote).expect("no invariant is broken");
+                assert_eq!(answers(&filter), before, "a failed operation changes no answer");
             }
             Err(Error::Full { .. } | Error::Spec { .. }) | Ok(()) => {}
             Err(error) => panic!("{error}"),
@@ -166,4 +176,67 @@ fn a_failed_access_changes_nothing() {
             assert!(failures.iter().all(|&count| count > 20), "{full} {f}: {failures:?}");
         }
     }
+}
+
+/// The mirror is the truth: a filter that is older than its mirror is found
+/// out, and both an old and an empty one are rebuilt from it.
+#[test]
+fn a_stale_or_lost_filter_is_rebuilt_from_its_remote() {
+    let mut random = Random(6);
+    let digests = random.digests(80);
+    let spec = spec("cyclic:f=8,s=1");
+    let mut filter = Cyclic::new(&spec, 100).expect("a filter");
+    let mut mirror = MemoryMirror::new(filter.stats().cells);
+    for &digest in &digests[..50] {
+        filter.insert(digest, &mut mirror).expect("room");
+    }
+    let old = filter.save();
+    for &digest in &digests[50..] {
+        filter.insert(digest, &mut mirror).expect("room");
+    }
+    filter.remove(digests[0], &mut mirror).expect("in memory");
+    let stale = Cyclic::load(&old).expect("its own bytes");
+    let lost = Cyclic::new(&spec, 100).expect("a filter");
+    for mut filter in [stale, lost] {
+        filter.check(&mut mirror).expect_err("it does not match its mirror");
+        filter.rebuild(&mut mirror).expect("room");
+        filter.check(&mut mirror).expect("it matches");
+        assert_eq!(filter.stats().len, 79);
+        assert!(digests[1..].iter().all(|&digest| filter.contains(digest)));
+    }
+}
+
+/// A fingerprint with no key behind it goes when it first shows itself.
+#[test]
+fn an_orphan_is_dropped_when_it_causes_a_false_positive() {
+    let spec = spec("swapping:f=8");
+    let mut random = Random(7);
+    let (kept, gone) = (random.digest(), random.digest());
+    let mut filter = Swapping::new(&spec, 10).expect("a filter");
+    let mut mirror = MemoryMirror::new(filter.stats().cells);
+    filter.insert(kept, &mut mirror).expect("room");
+    let before = mirror.clone();
+    filter.insert(gone, &mut mirror).expect("room");
+    // A crash took the mirror's last write back.
+    mirror = before;
+    assert!(filter.contains(gone));
+    assert_eq!(filter.adapt(gone, &mut mirror).expect("in memory"), Adapted::Fixed);
+    assert!(!filter.contains(gone) && filter.contains(kept));
+    filter.check(&mut mirror).expect("filter and mirror agree again");
+}
+
+/// Keys that were added without the remote would be lost by a rebuild: an
+/// insertion that needs one refuses instead.
+#[test]
+fn keys_added_without_a_remote_are_not_lost_by_growth() {
+    let mut random = Random(8);
+    let (added, inserted) = (random.digests(90), random.digests(60));
+    let mut filter = Plain::new(&spec("plain:f=8,full=grow"), 100).expect("a filter");
+    assert!(added.iter().all(|&digest| filter.add(digest)));
+    let mut set = MemorySet::new();
+    let refused =
+        inserted.iter().filter_map(|&digest| filter.insert(digest, &mut set).err()).last();
+    let error = refused.expect("150 keys do not fit").to_string();
+    assert!(error.contains("without a remote"), "{error}");
+    assert!(added.iter().all(|&digest| filter.contains(digest)), "a false negative");
 }

@@ -14,7 +14,7 @@ use super::prefetch::prefetch;
 
 const PADDING: usize = 8;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
     bytes: Vec<u8>,
     width: u32,

@@ -8,13 +8,14 @@
 
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec, Tags};
 
+use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
-use super::table::{EMPTY, Place};
+use super::table::Place;
 
 /// One fingerprint for each table, or one for all.
 #[derive(Clone, Copy)]
@@ -58,11 +59,11 @@ impl Rule for Cuckooing {
     ) -> Result<()> {
         filter.rng.stir(query);
         let size = (filter.len() as f64).log2().ceil().max(1.0) as usize;
-        let mut draft =
-            Draft { moves_left: filter.spec().moves as usize * size, ..Draft::default() };
+        let most = filter.spec().moves as usize * size;
+        let mut draft = Draft::default();
         for &(cell, stored) in colliding {
             let moved_already = draft.edit(cell).is_some_and(|now| now != Some(stored));
-            if !moved_already && !draft.move_on(filter, cell, stored, remote)? {
+            if !moved_already && !move_on(&mut draft, filter, (cell, stored), most, remote)? {
                 // Where no hash functions fit either, all stays as it was.
                 return filter.rehash(remote).map(|_| ());
             }
@@ -71,88 +72,41 @@ impl Rule for Cuckooing {
     }
 }
 
-/// Changes that are thought through before any is made.
-#[derive(Default)]
-struct Draft {
-    /// What cells are going to hold.
-    edits: Vec<(usize, Option<Digest>)>,
-    moves: usize,
-    moves_left: usize,
-}
-
-impl Draft {
-    /// What a cell is going to hold, if the draft changes it.
-    fn edit(&self, cell: usize) -> Option<Option<Digest>> {
-        self.edits.iter().find(|(at, _)| *at == cell).map(|(_, content)| *content)
-    }
-
-    fn set(&mut self, cell: usize, content: Option<Digest>) {
-        match self.edits.iter_mut().find(|(at, _)| *at == cell) {
-            Some((_, edited)) => *edited = content,
-            None => self.edits.push((cell, content)),
+/// Moves the key in a cell to its next table, and others on as an insertion
+/// would. `false` when that takes the draft past `most` moves.
+fn move_on(
+    draft: &mut Draft,
+    filter: &mut Mirrored<Cuckooing>,
+    (cell, stored): (usize, Digest),
+    most: usize,
+    remote: &mut dyn Mirror,
+) -> Result<bool> {
+    let shape = filter.table.shape;
+    draft.clear(cell);
+    let (mut homeless, mut from) = (stored, shape.place(cell).table);
+    let mut first = true;
+    while draft.moves() < most {
+        let hashes = filter.hashes(homeless);
+        let next = (from + 1) % shape.tables;
+        // The collided key has to take the next table; whoever it drives out
+        // may take any empty cell of its own, and so may the collided key when
+        // a loop drives it out in turn, but not its old one.
+        let tables = if first { next..next + 1 } else { 0..shape.tables };
+        first = false;
+        let empty = tables
+            .filter(|&table| table != from)
+            .flat_map(|table| shape.cells_of(filter.bin(hashes, table)))
+            .find(|&at| draft.is_empty(filter, at) && (homeless, at) != (stored, cell));
+        if let Some(at) = empty {
+            draft.move_to(at, homeless);
+            return Ok(true);
         }
+        let slot = filter.rng.below(u64::from(shape.slots)) as usize;
+        let victim_cell = shape.cells_of(filter.bin(hashes, next)).start + slot;
+        // Only the cell that the collided key left may be empty here.
+        let Some(victim) = draft.content(filter, victim_cell, remote)? else { return Ok(false) };
+        draft.move_to(victim_cell, homeless);
+        (homeless, from) = (victim, next);
     }
-
-    fn is_empty(&self, filter: &Mirrored<Cuckooing>, cell: usize) -> bool {
-        self.edit(cell).map_or_else(|| filter.table.is_empty(cell), |content| content.is_none())
-    }
-
-    /// Moves the key in `cell` to its next table, and others on as an
-    /// insertion would. `false` when that takes too many moves.
-    fn move_on(
-        &mut self,
-        filter: &mut Mirrored<Cuckooing>,
-        cell: usize,
-        stored: Digest,
-        remote: &mut dyn Mirror,
-    ) -> Result<bool> {
-        let shape = filter.table.shape;
-        self.set(cell, None);
-        let (mut homeless, mut from) = (stored, shape.place(cell).table);
-        let mut first = true;
-        loop {
-            if self.moves_left == 0 {
-                return Ok(false);
-            }
-            self.moves_left -= 1;
-            self.moves += 1;
-            let hashes = filter.hashes(homeless);
-            let next = (from + 1) % shape.tables;
-            // The collided key has to take the next table; whoever it drives
-            // out may take any empty cell of its own, and so may the collided
-            // key when a loop drives it out in turn, but not its old one.
-            let tables = if first { next..next + 1 } else { 0..shape.tables };
-            first = false;
-            let empty = tables
-                .filter(|&table| table != from)
-                .flat_map(|table| shape.cells_of(filter.bin(hashes, table)))
-                .find(|&at| self.is_empty(filter, at) && (homeless, at) != (stored, cell));
-            if let Some(at) = empty {
-                self.set(at, Some(homeless));
-                return Ok(true);
-            }
-            let slot = filter.rng.below(u64::from(shape.slots)) as usize;
-            let victim_cell = shape.cells_of(filter.bin(hashes, next)).start + slot;
-            let victim = match self.edit(victim_cell) {
-                Some(Some(content)) => content,
-                // Only the cell that the collided key left may be empty here.
-                Some(None) => return Ok(false),
-                None => remote.get(victim_cell).map_err(Error::Remote)?,
-            };
-            self.set(victim_cell, Some(homeless));
-            (homeless, from) = (victim, next);
-        }
-    }
-
-    fn write(self, filter: &mut Mirrored<Cuckooing>, remote: &mut dyn Mirror) -> Result<()> {
-        let writes: Vec<(usize, Digest)> =
-            self.edits.iter().filter_map(|&(cell, content)| Some((cell, content?))).collect();
-        filter.write(&writes, self.moves, remote)?;
-        for &(cell, content) in &self.edits {
-            if content.is_none() {
-                filter.table.set(cell, EMPTY);
-            }
-        }
-        Ok(())
-    }
+    Ok(false)
 }

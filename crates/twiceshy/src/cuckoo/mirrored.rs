@@ -18,10 +18,10 @@ use std::collections::HashSet;
 use crate::any::{Build, spec_of};
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, RemoteError, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::Reader;
-use crate::remote::{MemoryMirror, Mirror};
+use crate::remote::{MemoryMirror, Mirror, Write};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
@@ -91,6 +91,14 @@ pub struct Mirrored<R> {
     spec: Spec,
     seed: u64,
     counts: Stats,
+    /// A rebuild at this size has failed, and no key was removed since.
+    hopeless: bool,
+}
+
+/// A cell that is occupied in the filter and not in its mirror.
+fn orphan(cell: usize) -> RemoteError {
+    format!("cell {cell} is occupied in the filter and empty in its mirror; rebuild the filter")
+        .into()
 }
 
 /// A digest on its way through a query: its bin in every table.
@@ -123,7 +131,8 @@ impl<R: Rule> Mirrored<R> {
 
     fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        Mirrored { rule: R::new(&spec), table, rng: Rng::new(0), spec, seed: 0, counts }
+        let rule = R::new(&spec);
+        Mirrored { rule, table, rng: Rng::new(0), spec, seed: 0, counts, hopeless: false }
     }
 
     #[inline]
@@ -219,24 +228,35 @@ impl<R: Rule> Mirrored<R> {
     /// The cell that holds exactly this digest.
     fn find(&self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<usize>> {
         for cell in self.matching(digest) {
-            if remote.get(cell).map_err(Error::Remote)? == digest {
+            if remote.get(cell).map_err(Error::Remote)? == Some(digest) {
                 return Ok(Some(cell));
             }
         }
         Ok(None)
     }
 
-    /// Puts digests into cells, in the mirror and here, and counts `kicks`.
+    /// The digest in a cell that is occupied here.
+    pub(crate) fn occupant(&self, cell: usize, remote: &mut dyn Mirror) -> Result<Digest> {
+        remote
+            .get(cell)
+            .and_then(|content| content.ok_or_else(|| orphan(cell)))
+            .map_err(Error::Remote)
+    }
+
+    /// Puts digests into cells or empties cells, in the mirror and then here,
+    /// and counts `kicks`.
     pub(crate) fn write(
         &mut self,
-        writes: &[(usize, Digest)],
+        writes: &[Write],
         kicks: usize,
         remote: &mut dyn Mirror,
     ) -> Result<()> {
         remote.put(writes).map_err(Error::Remote)?;
-        for &(cell, digest) in writes {
-            let place = self.table.shape.place(cell);
-            self.table.set(cell, self.rule.arrival(self.hashes(digest), place));
+        for &(cell, content) in writes {
+            let value = content.map_or(EMPTY, |digest| {
+                self.rule.arrival(self.hashes(digest), self.table.shape.place(cell))
+            });
+            self.table.set(cell, value);
         }
         self.counts.kicks += kicks as u64;
         Ok(())
@@ -248,7 +268,7 @@ impl<R: Rule> Mirrored<R> {
         let hashes = self.hashes(digest);
         let empty = self.table.emptiest_cell(self.bins(hashes));
         if let Some(cell) = empty {
-            self.write(&[(cell, digest)], 0, remote)?;
+            self.write(&[(cell, Some(digest))], 0, remote)?;
         } else {
             let Some(writes) = self.make_room(digest, remote)? else {
                 return Ok(false);
@@ -260,11 +280,7 @@ impl<R: Rule> Mirrored<R> {
     }
 
     /// The moves that free a cell for `digest`, and its own.
-    fn make_room(
-        &mut self,
-        digest: Digest,
-        remote: &mut dyn Mirror,
-    ) -> Result<Option<Vec<(usize, Digest)>>> {
+    fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
         let hashes = self.hashes(digest);
         let shape = self.table.shape;
         let starts: Vec<usize> = self.bins(hashes).collect();
@@ -273,7 +289,7 @@ impl<R: Rule> Mirrored<R> {
         let mut rng = self.rng.clone();
         let mut occupants: Vec<(usize, Digest)> = Vec::new();
         let path = search::path(self.spec.search, &starts, &bins, &mut rng, |cell, choices| {
-            let occupant = remote.get(cell).map_err(Error::Remote)?;
+            let occupant = self.occupant(cell, remote)?;
             occupants.push((cell, occupant));
             let hashes = self.hashes(occupant);
             let home = shape.place(cell).table;
@@ -287,14 +303,9 @@ impl<R: Rule> Mirrored<R> {
             let known = occupants.iter().find(|(at, _)| *at == cell);
             known.expect("the search asked every occupant on its path").1
         };
-        let mut writes = vec![(path[0], digest)];
-        writes.extend(path.windows(2).map(|step| (step[1], occupant(step[0]))));
+        let mut writes = vec![(path[0], Some(digest))];
+        writes.extend(path.windows(2).map(|step| (step[1], Some(occupant(step[0])))));
         Ok(Some(writes))
-    }
-
-    /// All stored digests, from the mirror.
-    fn digests(&self, remote: &mut dyn Mirror) -> Result<Vec<Digest>> {
-        self.table.occupied().map(|cell| remote.get(cell).map_err(Error::Remote)).collect()
     }
 
     /// Builds the filter anew from its remote, with `extra` as one more key,
@@ -307,8 +318,9 @@ impl<R: Rule> Mirrored<R> {
         extra: Option<Digest>,
         remote: &mut dyn Mirror,
     ) -> Result<bool> {
-        let mut digests = self.digests(remote)?;
+        let mut digests = Vec::with_capacity(self.counts.len + 1);
         digests.extend(extra);
+        remote.visit(&mut |digest| digests.push(digest)).map_err(Error::Remote)?;
         for attempt in 1..=Spec::MAX_REBUILDS {
             let mut fresh = Self::empty(self.spec, capacity, bins);
             if fresh.table.shape.cells() < digests.len() {
@@ -322,7 +334,7 @@ impl<R: Rule> Mirrored<R> {
                 all_placed = all_placed && fresh.place(digest, &mut layout)?;
             }
             if all_placed {
-                remote.replace(layout.into_layout()).map_err(Error::Remote)?;
+                remote.replace(layout).map_err(Error::Remote)?;
                 fresh.counts.adaptations = self.counts.adaptations;
                 fresh.counts.rebuilds = self.counts.rebuilds + 1;
                 fresh.counts.kicks += self.counts.kicks;
@@ -379,12 +391,13 @@ impl<R: Rule> Filter for Mirrored<R> {
         match self.table.shape.tables {
             2 => self.test_many::<2>(digests, found),
             4 => self.test_many::<4>(digests, found),
-            _ => {
-                assert_eq!(digests.len(), found.len(), "one answer for each digest");
-                for (&digest, found) in digests.iter().zip(found) {
-                    *found = self.test_any(digest);
-                }
-            }
+            _ => in_batches(
+                digests,
+                found,
+                |digest| digest,
+                |&digest| self.bins(self.hashes(digest)).for_each(|bin| self.table.prefetch(bin)),
+                |&digest| self.test_any(digest),
+            ),
         }
     }
 
@@ -399,37 +412,51 @@ impl<R: Rule> Filter for Mirrored<R> {
         let bins = self.table.shape.bins;
         let placed = match self.spec.full {
             WhenFull::Error => false,
-            WhenFull::Rebuild => {
-                len < capacity && self.renew(capacity, bins, Some(digest), remote)?
-            }
+            WhenFull::Rebuild if len >= capacity || self.hopeless => false,
+            WhenFull::Rebuild => self.renew(capacity, bins, Some(digest), remote)?,
             WhenFull::Grow => {
-                let (larger, more_bins) = self.spec.grown(capacity, bins)?;
-                self.renew(larger, more_bins, Some(digest), remote)?
+                let mut sizes = self.spec.growth(capacity, bins);
+                sizes.try_fold(false, |placed, size| {
+                    let (larger, more_bins) = size?;
+                    Ok::<_, Error>(placed || self.renew(larger, more_bins, Some(digest), remote)?)
+                })?
             }
         };
+        self.hopeless = !placed;
         if placed { Ok(true) } else { Err(Error::Full { digest, len, capacity }) }
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let Some(cell) = self.find(digest, remote)? else { return Ok(false) };
-        self.table.set(cell, EMPTY);
+        self.write(&[(cell, None)], 0, remote)?;
         self.counts.len -= 1;
+        self.hopeless = false;
         Ok(true)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
-        let mut colliding = Vec::new();
+        let (mut colliding, mut orphans) = (Vec::new(), Vec::new());
         for cell in self.matching(digest) {
-            let occupant = remote.get(cell).map_err(Error::Remote)?;
-            if occupant == digest {
-                return Ok(Adapted::Stored);
+            match remote.get(cell).map_err(Error::Remote)? {
+                Some(occupant) if occupant == digest => return Ok(Adapted::Stored),
+                Some(occupant) => colliding.push((cell, occupant)),
+                None => orphans.push(cell),
             }
-            colliding.push((cell, occupant));
         }
-        if colliding.is_empty() {
+        if colliding.is_empty() && orphans.is_empty() {
             return Ok(Adapted::Absent);
         }
-        R::fix(self, digest, &colliding, remote)?;
+        if !colliding.is_empty() {
+            R::fix(self, digest, &colliding, remote)?;
+        }
+        // No key is behind these (a crash between filter and remote left them):
+        // they go, unless the fix has put a key there.
+        for cell in orphans {
+            if remote.get(cell).map_err(Error::Remote)?.is_none() && !self.table.is_empty(cell) {
+                self.table.set(cell, EMPTY);
+                self.counts.len -= 1;
+            }
+        }
         if self.contains(digest) {
             return Ok(Adapted::Unfixed);
         }
@@ -439,7 +466,7 @@ impl<R: Rule> Filter for Mirrored<R> {
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
         let bins = self.spec.bins_for(capacity)?;
-        if self.renew(capacity, bins, None, remote)? {
+        if capacity >= self.counts.len && self.renew(capacity, bins, None, remote)? {
             return Ok(());
         }
         Err(self.spec.too_small(self.counts.len, capacity))
@@ -466,8 +493,12 @@ impl<R: Rule> Filter for Mirrored<R> {
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         let mut seen = HashSet::new();
-        for cell in self.table.occupied() {
-            let digest = remote.get(cell).map_err(|error| error.to_string())?;
+        for cell in 0..self.table.shape.cells() {
+            let content = remote.get(cell).map_err(|error| error.to_string())?;
+            if content.is_some() == self.table.is_empty(cell) {
+                return Err(format!("cell {cell} is empty in one of filter and mirror"));
+            }
+            let Some(digest) = content else { continue };
             let hashes = self.hashes(digest);
             let place = self.table.shape.place(cell);
             if self.bin(hashes, place.table) != self.table.shape.bin_of(cell) {

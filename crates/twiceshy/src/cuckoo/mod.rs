@@ -15,6 +15,7 @@ mod batch;
 pub mod bounds;
 pub(crate) mod cuckooing;
 pub(crate) mod cyclic;
+mod draft;
 mod hashes;
 mod header;
 pub(crate) mod mirrored;
@@ -26,6 +27,9 @@ pub(crate) mod simplified;
 mod stash;
 pub(crate) mod swapping;
 mod table;
+
+pub use mirrored::Mirrored;
+pub use partial::PartialKey;
 
 /// The original, partial-key cuckoo filter ("plain").
 pub type Plain = partial::PartialKey<plain::Reflection>;

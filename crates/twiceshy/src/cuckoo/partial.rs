@@ -12,10 +12,10 @@
 
 use crate::any::{Build, spec_of};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, RemoteError, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::Reader;
-use crate::remote::{ALL, Ordered};
+use crate::remote::{EVERY_DIGEST, Ordered};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
@@ -53,6 +53,17 @@ pub struct PartialKey<P> {
     spec: Spec,
     seed: u64,
     counts: Stats,
+    /// A rebuild at this size has failed, and no key was removed since.
+    hopeless: bool,
+}
+
+/// Keys that the filter has and the remote has not: a rebuild would lose them.
+fn strangers(held: usize, stored: usize) -> RemoteError {
+    format!(
+        "it has {stored} digests and the filter {held} fingerprints; keys that were added without \
+         a remote cannot be rebuilt from it"
+    )
+    .into()
 }
 
 /// A digest's fingerprint and its two bins.
@@ -93,6 +104,7 @@ impl<P: Pairing> PartialKey<P> {
             spec,
             seed: 0,
             counts: Stats { capacity, ..Stats::default() },
+            hopeless: false,
         }
     }
 
@@ -137,6 +149,10 @@ impl<P: Pairing> PartialKey<P> {
     /// Adds a digest's fingerprint without asking the remote, as a filter with
     /// none would: a digest added twice has to be deleted twice. `false`, and
     /// nothing has changed, when there is no room.
+    ///
+    /// A filter is used with a remote or without. Whatever builds it anew
+    /// ([`Filter::grow`], [`Filter::rebuild`]) knows the remote's keys only, and
+    /// forgets those that were added here.
     pub fn add(&mut self, digest: Digest) -> bool {
         let homes = self.homes(digest);
         let empty = self.table.emptiest_cell(homes.bins.into_iter());
@@ -206,7 +222,7 @@ impl<P: Pairing> PartialKey<P> {
             fresh.rng = self.rng.clone();
             let mut all_added = extra.is_none_or(|digest| fresh.add(digest));
             remote
-                .visit(ALL, &mut |digest| all_added = all_added && fresh.add(digest))
+                .visit(EVERY_DIGEST, &mut |digest| all_added = all_added && fresh.add(digest))
                 .map_err(Error::Remote)?;
             if all_added {
                 fresh.counts.adaptations = self.counts.adaptations;
@@ -293,14 +309,26 @@ impl<P: Pairing> Filter for PartialKey<P> {
         let bins = self.table.shape.bins;
         let renewed = match self.spec.full {
             WhenFull::Error => None,
-            WhenFull::Rebuild if len >= capacity => None,
+            WhenFull::Rebuild if len >= capacity || self.hopeless => None,
             WhenFull::Rebuild => self.renewed(capacity, bins, Some(digest), remote)?,
             WhenFull::Grow => {
-                let (larger, more_bins) = self.spec.grown(capacity, bins)?;
-                self.renewed(larger, more_bins, Some(digest), remote)?
+                let mut sizes = self.spec.growth(capacity, bins);
+                sizes.try_fold(None, |renewed, size| {
+                    if renewed.is_some() {
+                        return Ok(renewed);
+                    }
+                    let (larger, more_bins) = size?;
+                    self.renewed(larger, more_bins, Some(digest), remote)
+                })?
             }
         };
-        let Some(renewed) = renewed else { return Err(Error::Full { digest, len, capacity }) };
+        let Some(renewed) = renewed else {
+            self.hopeless = true;
+            return Err(Error::Full { digest, len, capacity });
+        };
+        if renewed.counts.len != len + 1 {
+            return Err(Error::Remote(strangers(len, renewed.counts.len - 1)));
+        }
         remote.insert(digest).map_err(Error::Remote)?;
         *self = renewed;
         Ok(true)
@@ -311,6 +339,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
             return Ok(false);
         }
         assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
+        self.hopeless = false;
         Ok(true)
     }
 
@@ -324,7 +353,8 @@ impl<P: Pairing> Filter for PartialKey<P> {
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
         let bins = self.spec.bins_for(capacity)?;
         let renewed = self.renewed(capacity, bins, None, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))?;
+        let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
+        *self = fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))?;
         Ok(())
     }
 
@@ -363,7 +393,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
         let mut copy = self.clone();
         let mut stray = None;
         remote
-            .visit(ALL, &mut |digest| {
+            .visit(EVERY_DIGEST, &mut |digest| {
                 if !self.contains(digest) || !copy.delete(digest) {
                     stray.get_or_insert(digest);
                 }

@@ -10,13 +10,14 @@
 
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::remote::Mirror;
 use crate::spec::{Kind, Spec};
 
+use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
-use super::table::{EMPTY, Place};
+use super::table::Place;
 
 /// One fingerprint for each position in a bin.
 #[derive(Clone, Copy)]
@@ -86,52 +87,50 @@ impl Rule for Swapping {
         remote: &mut dyn Mirror,
     ) -> Result<()> {
         filter.rng.stir(query);
-        let hashes = filter.hashes(query);
-        for (index, &(cell, occupant)) in colliding.iter().enumerate() {
+        let query = filter.hashes(query);
+        let mut draft = Draft::default();
+        for &(cell, occupant) in colliding {
             // An earlier swap may have changed what the cell holds.
-            if filter.holds(cell, hashes) {
-                let stored =
-                    if index == 0 { occupant } else { remote.get(cell).map_err(Error::Remote)? };
-                swap(filter, hashes, (cell, stored), remote)?;
+            if let Some(stored) = draft.edit(cell).unwrap_or(Some(occupant))
+                && collides(filter, query, stored, cell)
+            {
+                swap(&mut draft, filter, query, (cell, stored), remote)?;
             }
         }
-        Ok(())
+        draft.write(filter, remote)
     }
 }
 
+/// Whether the query would collide with this key in this cell.
+fn collides(filter: &Mirrored<Swapping>, query: Hashes, stored: Digest, cell: usize) -> bool {
+    let place = filter.table.shape.place(cell);
+    filter.rule.arrival(filter.hashes(stored), place) == filter.rule.arrival(query, place)
+}
+
 fn swap(
+    draft: &mut Draft,
     filter: &mut Mirrored<Swapping>,
     query: Hashes,
     (cell, stored): (usize, Digest),
     remote: &mut dyn Mirror,
 ) -> Result<()> {
     let shape = filter.table.shape;
-    let collides = |filter: &Mirrored<Swapping>, digest, at| {
-        let place = shape.place(at);
-        filter.rule.arrival(filter.hashes(digest), place) == filter.rule.arrival(query, place)
-    };
     let mut partners: Vec<usize> =
         shape.cells_of(shape.bin_of(cell)).filter(|&at| at != cell).collect();
     loop {
         let drawn = filter.rng.below(partners.len() as u64) as usize;
         let partner = partners.swap_remove(drawn);
-        let other = if filter.table.is_empty(partner) {
-            None
-        } else {
-            Some(remote.get(partner).map_err(Error::Remote)?)
-        };
-        let still = collides(filter, stored, partner)
-            || other.is_some_and(|other| collides(filter, other, cell));
+        let other = draft.content(filter, partner, remote)?;
+        let still = collides(filter, query, stored, partner)
+            || other.is_some_and(|other| collides(filter, query, other, cell));
         if still && filter.rule.retry && !partners.is_empty() {
             continue;
         }
-        return match other {
-            Some(other) => filter.write(&[(partner, stored), (cell, other)], 2, remote),
-            None => {
-                filter.write(&[(partner, stored)], 1, remote)?;
-                filter.table.set(cell, EMPTY);
-                Ok(())
-            }
-        };
+        match other {
+            Some(other) => draft.move_to(cell, other),
+            None => draft.clear(cell),
+        }
+        draft.move_to(partner, stored);
+        return Ok(());
     }
 }
