@@ -1,7 +1,7 @@
 //! twiceshy beside its peers, on the same keys in the same run.
 //!
 //! ```text
-//! cargo run --release -p twiceshy-bench -- --keys 1000000 --what cuckoo
+//! cargo run --release -p twiceshy-bench -- --keys 1000000 --what peers
 //! RUSTFLAGS="-C target-cpu=native" cargo run --release -p twiceshy-bench -- --markdown
 //! ```
 //!
@@ -50,8 +50,12 @@ struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Peers, shapes and hashing
-    Cuckoo,
+    /// Our partial-key filters beside other crates
+    Peers,
+    /// Adaptive filters beside plain ones of the same shape
+    Shapes,
+    /// From keys, hashing included
+    Hashed,
     /// Insertions from 10^5 keys up, and the two searches
     Scaling,
     /// Batches against single queries
@@ -74,15 +78,23 @@ fn main() {
         progress: &progress,
     };
     let wanted = |what| args.what == What::All || args.what == what;
-    if wanted(What::Cuckoo) || wanted(What::Batch) {
+    if args.what != What::Scaling {
         let count = keys.unwrap_or(KEYS);
         progress.step(|| format!("making {count} stored and {count} absent keys"));
         let work = Keys::random(count);
-        if wanted(What::Cuckoo) {
-            tables::cuckoo(&work, &plan(count), &mut report);
+        let digests = work.digests();
+        let plan = plan(count);
+        if wanted(What::Peers) {
+            tables::peers(&digests, &plan, &mut report);
+        }
+        if wanted(What::Shapes) {
+            tables::shapes(&digests, &plan, &mut report);
         }
         if wanted(What::Batch) {
-            tables::batch(&work, &plan(count), &mut report);
+            tables::batch(&digests, &plan, &mut report);
+        }
+        if wanted(What::Hashed) {
+            tables::hashed(&work, &plan, &mut report);
         }
     }
     if wanted(What::Scaling) {

@@ -118,33 +118,37 @@ pub fn shape_bars() -> Vec<Bar> {
     bars
 }
 
-/// Peers, shapes and hashing.
-pub fn cuckoo(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
-    let count = keys.stored.len();
-    let digests = keys.digests();
-
-    let series = run(&peer_entries(count), &digests, plan);
+/// Our partial-key filters beside the peers.
+pub fn peers(digests: &Workload<Digest>, plan: &Plan<'_>, report: &mut Report) {
+    let count = digests.stored.len();
+    let series = run(&peer_entries(count), digests, plan);
     report.table(&times(&format!("Beside peers, {count} keys, ready digests"), &series));
     report.table(&ratios("Ratios to peers, ready digests", &series, &peer_bars()));
+}
 
-    let series = run(&shape_entries(), &digests, plan);
+/// Adaptive filters beside plain ones of the same shape.
+pub fn shapes(digests: &Workload<Digest>, plan: &Plan<'_>, report: &mut Report) {
+    let count = digests.stored.len();
+    let series = run(&shape_entries(), digests, plan);
     report.table(&times(&format!("Same shapes, {count} keys, ready digests"), &series));
     report.table(&ratios("Ratios to the plain filter of the same shape", &series, &shape_bars()));
-    drop(digests);
+}
 
+/// From keys, with their hashing.
+pub fn hashed(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
     let series = run(&key_entries(), keys, plan);
-    report.table(&times(&format!("From keys, hashing included, {count} keys"), &series));
+    let title = format!("From keys, hashing included, {} keys", keys.stored.len());
+    report.table(&times(&title, &series));
     report.table(&hashing(keys, plan));
 }
 
 /// Batches against single queries.
-pub fn batch(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
-    let digests = keys.digests();
+pub fn batch(digests: &Workload<Digest>, plan: &Plan<'_>, report: &mut Report) {
     let texts = PLAIN.into_iter().chain([SIMPLIFIED, "plain-full:f=12,k=2,b=4"]);
     let adaptive = ["swapping:f=12,k=2,b=4", "cuckooing:f=12,k=2,b=4"].into_iter();
     let entries: Vec<Entry<Digest>> =
         texts.chain(adaptive).chain(FOUR_TABLES).map(|text| ours::entry(text, "", Ready)).collect();
-    let series = run(&entries, &digests, plan);
+    let series = run(&entries, digests, plan);
     let head = ["filter", "MiB", "one by one ns", "in batches ns", "times faster", "least..most"];
     let mut table =
         Table::new(format!("Negative queries in batches, {} keys", digests.stored.len()), &head);

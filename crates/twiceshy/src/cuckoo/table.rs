@@ -134,16 +134,19 @@ impl Table {
     /// An empty cell of the emptiest of some bins. Keeping bins level means
     /// fewer full ones: with two bins of four, a third fewer keys have to move
     /// by the time the table is 95 % full than if the first empty cell were taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn emptiest_cell(&self, bins: impl Iterator<Item = usize>) -> Option<usize> {
         let Some(lanes) = self.lanes.as_ref().filter(|_| self.shape.slots > 1) else {
             return { bins }.find_map(|bin| self.empty_cell(bin));
         };
-        let marked = bins.map(|bin| (lanes.zeros(self.bin(bin, lanes)), bin));
-        let fuller_first = |(one, _): &(u64, usize), (other, _): &(u64, usize)| {
-            one.count_ones().cmp(&other.count_ones())
-        };
-        let (marks, bin) = marked.max_by(fuller_first)?;
+        // Which bin it is cannot be predicted. With a branch here, the processor
+        // would have to wait for every bin before it could ask for the next
+        // key's: twice the time of an insertion out of cache.
+        let (marks, bin) = bins.fold((0u64, 0), |(most, at), bin| {
+            let marks = lanes.zeros(self.bin(bin, lanes));
+            let emptier = u64::from(marks.count_ones() > most.count_ones()).wrapping_neg();
+            (most ^ ((most ^ marks) & emptier), at ^ ((at ^ bin) & emptier as usize))
+        });
         (marks != 0).then(|| bin * self.shape.slots as usize + lanes.first(marks) as usize)
     }
 
