@@ -120,6 +120,68 @@ fn sizes_follow_from_bits_and_from_rates() {
     assert_eq!(spec.for_rate(0.001).expect("a length").cell_bits(), 12);
 }
 
+/// Whatever the number of keys and bits: an empty filter is within its memory,
+/// and so is a full one (a stash grows with chance; it is counted with three
+/// standard deviations, and seeds are fixed).
+#[test]
+fn no_filter_leaves_its_memory() {
+    let hasher = KeyHasher::fast(2);
+    for text in
+        ["plain", "plain-full:k=3", "simplified", "cyclic:s=2", "varying", "swapping", "cuckooing"]
+    {
+        let spec: Spec = text.parse().expect("a filter");
+        for keys in [20, 129, 1000, 30_011] {
+            for bits in [7.5, 8.6, 9.4, 11.6, 13.034, 16.0, 21.3] {
+                let Ok(mut filter) = spec.build_within(keys, bits) else { continue };
+                let most = bits * keys as f64;
+                assert!(
+                    filter.stats().bits as f64 <= most,
+                    "{text}: {keys} keys, {bits} bits, empty"
+                );
+                for key in 0..keys as u64 {
+                    // A tiny filter may be full before its last key.
+                    let _ = filter.insert(hasher.digest(key.to_le_bytes()));
+                }
+                assert!(
+                    filter.stats().bits as f64 <= most,
+                    "{text}: {keys} keys, {bits} bits, full"
+                );
+            }
+        }
+    }
+}
+
+/// A rebuild that failed is not tried again with every further key.
+#[test]
+fn a_hopeless_rebuild_is_not_repeated() {
+    let hasher = KeyHasher::fast(5);
+    let mut filter = "plain:f=2,b=1".parse::<Spec>().expect("a filter").build(300).expect("room");
+    let mut costs = Vec::new();
+    for key in 0..300u64 {
+        let before = filter.accesses().reads;
+        if filter.insert(hasher.digest(key.to_le_bytes())).is_err() {
+            costs.push(filter.accesses().reads - before);
+        }
+    }
+    // Eight visits of the whole set the first time, at most a look-up later.
+    assert!(costs.len() > 10 && costs[0] >= 8, "{costs:?}");
+    assert!(costs[1..].iter().all(|&reads| reads <= 1), "{costs:?}");
+    let gone = hasher.digest(0u64.to_le_bytes());
+    assert!(filter.remove(gone).expect("in memory"));
+    assert!(filter.insert(gone).expect("its own place is free again"));
+}
+
+#[test]
+fn a_hasher_is_kept_and_restored() {
+    for hasher in [KeyHasher::random(), KeyHasher::fast(u64::MAX)] {
+        let again = KeyHasher::from_bytes(&hasher.to_bytes()).expect("its own bytes");
+        assert_eq!(again, hasher);
+    }
+    for bytes in [&[][..], &[1; 16], &[1; 18], &[9; 17], &[2; 17]] {
+        assert!(KeyHasher::from_bytes(bytes).is_err(), "{bytes:?}");
+    }
+}
+
 #[test]
 fn files_that_are_none() {
     let mut filter = "cyclic:f=7,s=1".parse::<Spec>().expect("a filter").build(100).expect("room");
