@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod any;
+mod batch;
 mod bits;
 pub mod cuckoo;
 mod digest;

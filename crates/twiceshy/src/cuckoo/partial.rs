@@ -19,11 +19,11 @@ use crate::remote::{ALL, Ordered};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::batch::in_batches;
 use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::stash::Stash;
 use super::table::{EMPTY, Shape, Table};
+use crate::batch::in_batches;
 
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
