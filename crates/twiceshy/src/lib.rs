@@ -11,6 +11,7 @@ mod filter;
 #[doc(hidden)]
 pub mod format;
 mod keyed;
+pub mod quotient;
 mod remote;
 mod rng;
 mod spec;
