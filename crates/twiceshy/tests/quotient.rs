@@ -194,3 +194,43 @@ fn metadata_is_2_125_bits_a_slot() {
         assert!((per_slot - (2.125 + f as f64)).abs() < 0.005, "{per_slot}");
     }
 }
+
+/// A file written by hand, and the same with what only this filter can notice.
+#[test]
+fn files_with_a_wrong_count_or_order_do_not_load() {
+    let file = |keys: u64, capacity: u64, remainders: [u8; 3]| {
+        let kind = "rsqf:f=8,full=error";
+        let mut bytes = b"twiceshy\x01\0\0\0".to_vec();
+        bytes.extend((kind.len() as u32).to_le_bytes());
+        bytes.extend(kind.as_bytes());
+        for number in [20, keys, capacity, 0, 0, 17 + 64] {
+            bytes.extend(u64::to_le_bytes(number));
+        }
+        // Quotient 0 owns slots 0 and 1, quotient 1 slot 2.
+        for word in [0b011, 0b110] {
+            bytes.extend(u64::to_le_bytes(word));
+        }
+        bytes.push(0);
+        bytes.extend(remainders);
+        bytes.extend([0; 61 + 8]);
+        twiceshy::format::seal(&mut bytes);
+        bytes
+    };
+    let good = file(3, 19, [7, 200, 9]);
+    let filter = Rsqf::load(&good).expect("a good file");
+    assert_eq!(filter.fingerprints().collect::<Vec<_>>(), [(0, 7), (0, 200), (1, 9)]);
+    assert_eq!(filter.save(), good);
+    // 200 / 256 of the way through the first of 20 slots, and no further.
+    let at = |remainder: u64| Digest::new([(remainder << 56) / 20 + 1, 0]);
+    assert!(filter.contains(at(200)) && filter.contains(at(7)) && !filter.contains(at(9)));
+
+    for (bytes, hint) in [
+        (file(2, 19, [7, 200, 9]), "number of keys"),
+        (file(3, 19, [200, 7, 9]), "out of order"),
+        (file(3, 21, [7, 200, 9]), "no capacity of 21"),
+        (file(3, 0, [7, 200, 9]), "no capacity of 0"),
+    ] {
+        let error = Rsqf::load(&bytes).err().expect("a bad file").to_string();
+        assert!(error.contains(hint), "{error}");
+    }
+}

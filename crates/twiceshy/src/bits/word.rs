@@ -49,19 +49,17 @@ mod intrinsics {
 
     #[inline]
     pub(super) fn available() -> bool {
-        is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt")
+        is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt")
     }
 
     #[inline]
-    #[target_feature(enable = "bmi1,bmi2,popcnt")]
+    #[target_feature(enable = "bmi2,popcnt")]
     pub(super) fn rank(word: u64, bit: u32) -> u32 {
         _bzhi_u64(word, bit + 1).count_ones()
     }
 
     #[inline]
-    #[target_feature(enable = "bmi1,bmi2,popcnt")]
+    #[target_feature(enable = "bmi2,popcnt")]
     pub(super) fn select(word: u64, index: u32) -> u32 {
         _pdep_u64(1 << index, word).trailing_zeros()
     }

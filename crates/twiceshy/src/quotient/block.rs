@@ -145,6 +145,9 @@ impl Blocks {
 
     /// Moves remainders and runends of slots `from..to` to `from + 1..=to`.
     pub(crate) fn shift_up(&mut self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
         let (first, last) = (from / SLOTS, to / SLOTS);
         for block in (first..=last).rev() {
             let low = if block == first { from % SLOTS } else { 0 };
@@ -160,6 +163,9 @@ impl Blocks {
 
     /// Moves remainders and runends of slots `from + 1..=to` to `from..to`.
     pub(crate) fn shift_down(&mut self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
         let (first, last) = (from / SLOTS, to / SLOTS);
         for block in first..=last {
             let low = if block == first { from % SLOTS } else { 0 };

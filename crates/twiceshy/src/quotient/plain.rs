@@ -114,14 +114,11 @@ impl Rsqf {
             return false;
         }
         let Fingerprint { quotient, remainder } = fingerprint;
-        let run = self.runs.run(quotient);
-        // From the end, because what comes in order belongs there.
-        let index = run.map_or(0, |run| {
-            let behind =
-                run.clone().rev().take_while(|&slot| self.runs.remainder(slot) > remainder);
+        let shift = self.runs.insert(quotient, remainder, |runs, run| {
+            // From the end, because what comes in order belongs there.
+            let behind = run.clone().rev().take_while(|&slot| runs.remainder(slot) > remainder);
             run.len() - behind.count()
         });
-        let shift = self.runs.insert(quotient, index, remainder);
         self.counts.kicks += (shift.to - shift.from) as u64;
         true
     }
@@ -187,23 +184,16 @@ impl Rsqf {
             );
             return Err(Error::spec(self.spec.to_string(), reason));
         }
-        let mut union = Self::empty(self.spec, self.counts.capacity, self.runs.quotients());
-        let (mut ours, mut theirs) =
-            (self.fingerprints().peekable(), other.fingerprints().peekable());
-        loop {
-            let next = match (ours.peek(), theirs.peek()) {
-                (Some(our), Some(their)) if our <= their => ours.next(),
-                (Some(_), None) => ours.next(),
-                _ => theirs.next(),
-            };
-            let Some((quotient, remainder)) = next else { break };
-            if !union.put(Fingerprint { quotient, remainder }) {
-                let len = self.runs.len() + other.runs.len();
-                return Err(self.spec.too_small(len, self.counts.capacity));
-            }
+        let len = self.runs.len() + other.runs.len();
+        if len > self.runs.quotients() {
+            return Err(self.spec.too_small(len, self.counts.capacity));
         }
-        union.counts.rebuilds = self.counts.rebuilds + other.counts.rebuilds + 1;
-        union.counts.kicks += self.counts.kicks + other.counts.kicks;
+        let mut union = self.clone();
+        for (quotient, remainder) in other.fingerprints() {
+            assert!(union.put(Fingerprint { quotient, remainder }), "there are slots for all");
+        }
+        union.counts.rebuilds += other.counts.rebuilds + 1;
+        union.counts.kicks += other.counts.kicks;
         Ok(union)
     }
 

@@ -169,14 +169,24 @@ impl Runs {
         slot
     }
 
-    /// Puts a remainder into a quotient's run, as its slot number `index`, which
-    /// is at most the run's length.
-    pub(crate) fn insert(&mut self, quotient: usize, index: usize, remainder: u64) -> Shift {
+    /// Puts a remainder into a quotient's run. Where it has one already, `index`
+    /// is told its slots and says which number the new one gets, from 0 to the
+    /// run's length.
+    pub(crate) fn insert(
+        &mut self,
+        quotient: usize,
+        remainder: u64,
+        index: impl FnOnce(&Self, Range<usize>) -> usize,
+    ) -> Shift {
         assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
         let run = self.run(quotient);
-        let from = match &run {
-            Some(run) => run.start + index,
-            None => quotient.max(self.used_until(quotient)),
+        let (from, index) = match &run {
+            Some(run) => {
+                let index = index(self, run.clone());
+                assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
+                (run.start + index, index)
+            }
+            None => (quotient.max(self.used_until(quotient)), 0),
         };
         let to = self.first_empty(from);
         if to == self.blocks.slots() {
@@ -189,7 +199,6 @@ impl Runs {
         self.blocks.set_remainder(from, remainder);
         match run {
             Some(run) => {
-                assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
                 self.blocks.set_runend(from, index == run.len());
                 if index == run.len() {
                     self.blocks.set_runend(from - 1, false);
@@ -443,7 +452,7 @@ mod tests {
                 let index = rng.below(list.len() as u64 + 1) as usize;
                 let remainder = rng.next() & mask(width);
                 list.insert(index, remainder);
-                moved.insert(runs.insert(quotient, index, remainder), remainder);
+                moved.insert(runs.insert(quotient, remainder, |_, _| index), remainder);
             } else if !list.is_empty() {
                 let index = rng.below(list.len() as u64) as usize;
                 list.remove(index);
@@ -493,14 +502,14 @@ mod tests {
         for (quotient, index, letter) in
             [(6, 0, b'e'), (1, 0, b'c'), (0, 0, b'b'), (3, 0, b'd'), (0, 0, b'a')]
         {
-            let _ = runs.insert(quotient, index, u64::from(letter));
+            let _ = runs.insert(quotient, u64::from(letter), |_, _| index);
         }
         assert_eq!(&runs.as_bytes()[17..25], b"abcd\0\0e\0");
         assert_eq!(runs.as_bytes()[0], 0b0100_1011);
         assert_eq!(runs.as_bytes()[8], 0b0100_1110);
         // d is at its own slot: what is removed before it does not move it.
         assert_eq!(runs.remove(0, 0), Shift { from: 0, to: 2 });
-        assert_eq!(runs.insert(2, 0, u64::from(b'x')), Shift { from: 2, to: 2 });
+        assert_eq!(runs.insert(2, u64::from(b'x'), |_, _| 0), Shift { from: 2, to: 2 });
         assert_eq!(&runs.as_bytes()[17..25], b"bcxd\0\0e\0");
     }
 
@@ -511,10 +520,10 @@ mod tests {
         let count = if cfg!(miri) { 600 } else { 5000 };
         let mut runs = Runs::new(1000, 6, 0);
         for index in 0..count {
-            let _ = runs.insert(70, index, index as u64 & 63);
+            let _ = runs.insert(70, index as u64 & 63, |_, run| run.len());
         }
-        let _ = runs.insert(71, 0, 1);
-        let _ = runs.insert(999, 0, 2);
+        let _ = runs.insert(71, 1, |_, _| 0);
+        let _ = runs.insert(999, 2, |_, _| 0);
         runs.check().expect("every offset is right");
         assert_eq!(runs.run(70), Some(70..70 + count));
         let behind = 70 + count;
@@ -537,7 +546,7 @@ mod tests {
         let mut runs = Runs::new(64, 3, 0);
         // Slot 64 is the first of block 1.
         for len in 1..=64 + 260 {
-            let _ = runs.insert(0, 0, 5);
+            let _ = runs.insert(0, 5, |_, _| 0);
             runs.check().unwrap_or_else(|broken| panic!("{len}: {broken}"));
             let long = len >= 64 + usize::from(LONG);
             assert_eq!(runs.long_offsets.contains_key(&1), long, "{len}");
@@ -548,7 +557,7 @@ mod tests {
     fn damaged_blocks_are_refused() {
         let mut runs = Runs::new(100, 4, 0);
         for quotient in [3, 3, 3, 40, 99, 99] {
-            let _ = runs.insert(quotient, 0, 9);
+            let _ = runs.insert(quotient, 9, |_, _| 0);
         }
         let whole = runs.as_bytes();
         assert!(Runs::from_bytes(&whole[1..], 100, 4, 0).is_err());
