@@ -1,6 +1,7 @@
 //! Our filters as contenders, each by its own type.
 
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy::quotient::Rsqf;
 use twiceshy::{Digest, Filter, KeyHasher, Kind, MemoryMirror, Mirror, Spec, Stats};
 
 use crate::contender::{Contender, Entry, count, taken};
@@ -69,6 +70,7 @@ fn contender<I: Item, D: Digester<I>>(
         }
         Kind::Swapping => Box::new(Twin::new(Swapping::new(spec, keys).expect(fits), digester)),
         Kind::Cuckooing => Box::new(Twin::new(Cuckooing::new(spec, keys).expect(fits), digester)),
+        Kind::Rsqf => Box::new(Alone::new(Rsqf::new(spec, keys).expect(fits), digester)),
         kind => panic!("no contender for {}: add it here", kind.name()),
     }
 }
@@ -100,6 +102,18 @@ impl Partial for Simplified {
     #[inline]
     fn delete(&mut self, digest: Digest) -> bool {
         Simplified::delete(self, digest)
+    }
+}
+
+impl Partial for Rsqf {
+    #[inline]
+    fn add(&mut self, digest: Digest) -> bool {
+        Rsqf::add(self, digest)
+    }
+
+    #[inline]
+    fn delete(&mut self, digest: Digest) -> bool {
+        Rsqf::delete(self, digest)
     }
 }
 

@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(
             names(),
             "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
-             cuckooing"
+             cuckooing, rsqf"
         );
         assert_eq!(parse(&names()), Ok(Entrants(all())));
     }

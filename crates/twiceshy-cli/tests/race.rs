@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const LABELS: [&str; 9] = [
+const LABELS: [&str; 10] = [
     "plain",
     "plain-full",
     "simplified",
@@ -15,6 +15,7 @@ const LABELS: [&str; 9] = [
     "varying",
     "swapping",
     "cuckooing",
+    "rsqf",
 ];
 
 /// A race of a fraction of a second.
@@ -135,8 +136,8 @@ fn adaptive_filters_have_far_fewer_false_positives_than_plain_ones() {
         assert!(by_label[adaptive] * 10.0 < by_label["plain"], "{adaptive}: {by_label:?}");
     }
     for row in &rows {
-        let adapts =
-            !["plain", "plain-full", "simplified"].contains(&row["filter"].as_str().unwrap());
+        let adapts = !["plain", "plain-full", "simplified", "rsqf"]
+            .contains(&row["filter"].as_str().unwrap());
         assert_eq!(number(row, "adaptations") > 0.0, adapts, "{row}");
     }
 }

@@ -5,6 +5,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
+use crate::quotient::Rsqf;
 use crate::remote::{Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
 use crate::spec::{Kind, Spec};
 
@@ -311,6 +312,7 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
         Kind::Cyclic | Kind::Varying => pair::<Cyclic, MemoryMirror>(spec, source),
         Kind::Swapping => pair::<Swapping, MemoryMirror>(spec, source),
         Kind::Cuckooing => pair::<Cuckooing, MemoryMirror>(spec, source),
+        Kind::Rsqf => pair::<Rsqf, MemorySet>(spec, source),
     }
 }
 

@@ -122,6 +122,15 @@ impl<'a> Reader<'a> {
             .map_err(|_| Error::format(format!("{what} ({value}) is too large for this machine")))
     }
 
+    /// A count of events; one that no filter can have reached would overflow.
+    pub(crate) fn counter(&mut self, what: &str) -> Result<u64> {
+        let count = self.u64(what)?;
+        if count >> 56 != 0 {
+            return Err(Error::format(format!("{what} are {count}, more than can have happened")));
+        }
+        Ok(count)
+    }
+
     /// How many things of `bytes_each` bytes or more follow: never more than
     /// the rest of the file has room for.
     pub(crate) fn count(&mut self, what: &str, bytes_each: usize) -> Result<usize> {

@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod any;
+mod batch;
 mod bits;
 pub mod cuckoo;
 mod digest;
@@ -10,6 +11,7 @@ mod filter;
 #[doc(hidden)]
 pub mod format;
 mod keyed;
+pub mod quotient;
 mod remote;
 mod rng;
 mod spec;

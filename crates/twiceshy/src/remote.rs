@@ -91,6 +91,22 @@ pub trait Ordered {
     fn accesses(&self) -> Accesses;
 }
 
+/// Whether an ordered remote has this digest.
+pub(crate) fn stored(digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
+    let mut found = false;
+    remote.visit(digest..=digest, &mut |_| found = true).map_err(Error::Remote)?;
+    Ok(found)
+}
+
+/// Keys that the filter has and the remote has not: a rebuild would lose them.
+pub(crate) fn strangers(held: usize, stored: usize) -> RemoteError {
+    format!(
+        "it has {stored} digests and the filter {held} fingerprints; keys that were added without \
+         a remote cannot be rebuilt from it"
+    )
+    .into()
+}
+
 /// The range of every digest there is.
 pub const EVERY_DIGEST: RangeInclusive<Digest> =
     Digest::new([0, 0])..=Digest::new([u64::MAX, u64::MAX]);

@@ -17,6 +17,7 @@ use crate::bits::packed::Packed;
 use crate::cuckoo::bounds::{self, first_pass_rate, target_load_permille};
 pub(crate) use crate::cuckoo::search::Search;
 use crate::error::{Error, Result};
+use crate::quotient::runs::Runs;
 
 /// Which filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +37,8 @@ pub enum Kind {
     Swapping,
     /// The cuckooing adaptive cuckoo filter.
     Cuckooing,
+    /// The rank-and-select quotient filter.
+    Rsqf,
 }
 
 impl Kind {
@@ -48,6 +51,7 @@ impl Kind {
         Kind::Varying,
         Kind::Swapping,
         Kind::Cuckooing,
+        Kind::Rsqf,
     ];
 
     /// The name in a description.
@@ -61,6 +65,7 @@ impl Kind {
             Kind::Varying => "varying",
             Kind::Swapping => "swapping",
             Kind::Cuckooing => "cuckooing",
+            Kind::Rsqf => "rsqf",
         }
     }
 
@@ -74,6 +79,7 @@ impl Kind {
             Kind::Varying => &["f", "s", "r", "k", "b", "retry", "search", "full"],
             Kind::Swapping => &["f", "k", "b", "retry", "search", "full"],
             Kind::Cuckooing => &["f", "k", "b", "tags", "moves", "search", "full"],
+            Kind::Rsqf => &["f", "full"],
         }
     }
 }
@@ -101,7 +107,7 @@ pub(crate) enum Tags {
 ///
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
-/// | `f` | bits of a fingerprint, 2 to 32 with the selector (simplified: to 24) | 12 |
+/// | `f` | bits of a fingerprint, 2 to 32 with the selector (simplified: to 24); rsqf: of a remainder, 1 to 32 | 12; rsqf 8 |
 /// | `k` | tables, 2 to 16 | 4; swapping 2 |
 /// | `b` | cells a bin, 1 to 64 (swapping: 2 to 64) | 1; plain, simplified and swapping 4 |
 /// | `s` | selector bits: cyclic 1 to 8, varying 0 to 8 | 1 |
@@ -111,7 +117,7 @@ pub(crate) enum Tags {
 /// | `moves` | cuckooing: moves of one adapt, times log2 of the keys | 32 |
 /// | `stash` | simplified: stashed fingerprints a subtable, 0 for no stash | 1024 |
 /// | `search` | for a cell: `bfs` or `walk` | `bfs` |
-/// | `full` | without one: `error`, `rebuild` or `grow` | `rebuild` |
+/// | `full` | without one: `error`, `rebuild` (rsqf: the same as `error`) or `grow` | `rebuild` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) kind: Kind,
@@ -139,11 +145,17 @@ impl Spec {
     #[must_use]
     pub const fn new(kind: Kind) -> Self {
         let four_slots = matches!(kind, Kind::Plain | Kind::Simplified | Kind::Swapping);
+        let quotient = matches!(kind, Kind::Rsqf);
         let selector = matches!(kind, Kind::Cyclic | Kind::Varying);
         Spec {
             kind,
-            f: 12,
-            k: if four_slots { 2 } else { 4 },
+            f: if quotient { 8 } else { 12 },
+            // A quotient filter's bins are its slots, and a digest has one.
+            k: match (four_slots, quotient) {
+                (true, _) => 2,
+                (_, true) => 1,
+                _ => 4,
+            },
             b: if four_slots { 4 } else { 1 },
             s: if selector { 1 } else { 0 },
             r: 2,
@@ -199,6 +211,10 @@ impl Spec {
     /// "maybe" at this load.
     #[must_use]
     pub fn first_pass_rate(&self, load: f64) -> f64 {
+        if self.kind == Kind::Rsqf {
+            // Poisson: a run has `load` remainders on average, and any number.
+            return -f64::exp_m1(-load * (-f64::from(self.f)).exp2());
+        }
         let values = match self.kind {
             Kind::Varying => {
                 f64::from(self.cell_bits()).exp2() * (1.0 - (-f64::from(self.r)).exp2()) - 1.0
@@ -215,7 +231,7 @@ impl Spec {
     /// [`Error::Spec`] where no fingerprint is long enough.
     pub fn for_rate(mut self, rate: f64) -> Result<Self> {
         let load = f64::from(target_load_permille(self.k, self.b)) / 1000.0;
-        for f in 2..=32 {
+        for f in 1..=32 {
             self.f = f;
             if self.validate().is_ok() && self.first_pass_rate(load) <= rate {
                 return Ok(self);
@@ -269,7 +285,7 @@ impl Spec {
     pub fn build_within(&self, keys: usize, bits: f64) -> Result<AnyFilter> {
         let mut spec = *self;
         let room = (bits * keys as f64) as usize;
-        for f in (2..=32).rev() {
+        for f in (1..=32).rev() {
             spec.f = f;
             if spec.validate().is_err() {
                 continue;
@@ -346,6 +362,9 @@ impl Spec {
     /// The most bins of one table with which a filter of `keys` keys stays
     /// within `room` bits.
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        if self.kind == Kind::Rsqf {
+            return Runs::quotients_within(room, self.f, 0);
+        }
         let step = self.bin_step();
         let step_bits = step * self.cells_per_bin() as usize * self.cell_bits() as usize;
         let most = room / step_bits;
@@ -446,6 +465,7 @@ impl Spec {
             Err(Error::spec(self.to_string(), reason))
         };
         match self.kind {
+            Kind::Rsqf => return within("f", self.f, 1, 32),
             Kind::Plain => within("b", self.b, 1, 64)?,
             Kind::Simplified => {
                 within("b", self.b, 1, 64)?;

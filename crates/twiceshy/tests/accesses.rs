@@ -40,7 +40,7 @@ fn an_insertion_makes_a_constant_number_of_accesses() {
             assert!((1.0..1.5).contains(&writes), "{spec}: {writes} writes a key");
         }
     }
-    for spec in ["plain:f=12", "simplified:f=12"] {
+    for spec in ["plain:f=12", "simplified:f=12", "rsqf:f=10"] {
         let filter = filled(spec, 20_000, &mut random);
         assert_eq!(filter.accesses().writes, 20_000, "{spec}: the set takes each key once");
         // Only a key that the filter takes for stored is looked up first:
@@ -101,7 +101,7 @@ fn an_adaptation_reads_only_what_collides_and_what_it_moves() {
 #[test]
 fn a_static_filter_asks_once() {
     let mut random = Random(3);
-    for spec in ["plain:f=6", "simplified:f=6"] {
+    for spec in ["plain:f=6", "simplified:f=6", "rsqf:f=4"] {
         let mut filter = filled(spec, 10_000, &mut random);
         let query = std::iter::repeat_with(|| random.digest())
             .find(|&query| filter.contains(query))

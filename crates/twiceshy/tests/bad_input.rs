@@ -24,6 +24,9 @@ fn descriptions_that_make_no_filter() {
         ("simplified:f=25", "use 2 to 24"),
         ("varying:f=3,r=3", "f=3 is out of range: use 4 to 31"),
         ("cuckooing:moves=0", "use 1 to"),
+        ("rsqf:f=0", "f=0 is out of range: use 1 to 32"),
+        ("rsqf:f=33", "use 1 to 32"),
+        ("rsqf:b=4", "rsqf has no parameter \"b\"; it has f, full"),
         ("plain:s=1", "plain has no parameter \"s\"; it has f, b, search, full"),
         ("plain:f", "\"f\": parameter=value is expected"),
         ("plain:f=eight", "f=eight: a number is expected"),
@@ -47,6 +50,7 @@ fn every_description_reads_back() {
         "varying:s=0",
         "swapping",
         "cuckooing:tags=common",
+        "rsqf:f=1",
     ] {
         let spec: Spec = text.parse().expect("a filter");
         assert_eq!(spec.to_string().parse::<Spec>().expect("its own words"), spec);
@@ -80,6 +84,8 @@ fn every_capacity_from_one_up_holds_its_keys() {
         "swapping:f=8",
         "cuckooing:f=8",
         "cuckooing:f=8,k=2,b=1",
+        "rsqf:f=1",
+        "rsqf:f=8",
     ] {
         let spec: Spec = text.parse().expect("a filter");
         for capacity in (1..80).chain([100, 127, 128, 129, 1000, 4097]) {
@@ -107,6 +113,8 @@ fn sizes_follow_from_bits_and_from_rates() {
         ("varying", 11),
         ("swapping", 11),
         ("cuckooing", 11),
+        // 2.125 + 9 bits a slot, at a load of 0.959.
+        ("rsqf", 9),
     ] {
         let spec: Spec = text.parse().expect("a filter");
         let filter = spec.build_within(250_000, 11.6).expect("it fits");
@@ -118,6 +126,9 @@ fn sizes_follow_from_bits_and_from_rates() {
     let spec: Spec = "plain-full".parse().expect("a filter");
     assert_eq!(spec.for_rate(0.015).expect("a length").cell_bits(), 8);
     assert_eq!(spec.for_rate(0.001).expect("a length").cell_bits(), 12);
+    let spec: Spec = "rsqf".parse().expect("a filter");
+    assert_eq!(spec.for_rate(0.5).expect("a length").cell_bits(), 1);
+    assert_eq!(spec.for_rate(0.004).expect("a length").cell_bits(), 8);
 }
 
 /// Whatever the number of keys and bits: an empty filter is within its memory,
@@ -264,6 +275,7 @@ fn keys_are_stored_once_and_only_stored_keys_are_removed() {
         "varying:f=3",
         "swapping:f=3",
         "cuckooing:f=3",
+        "rsqf:f=3",
     ] {
         let mut filter = text.parse::<Spec>().expect("a filter").build(200).expect("room");
         for key in 0..200u64 {
@@ -295,9 +307,14 @@ fn keys_are_stored_once_and_only_stored_keys_are_removed() {
 #[test]
 fn removing_a_key_never_denies_another_with_the_same_fingerprint() {
     let hasher = KeyHasher::fast(4);
-    for text in
-        ["plain:f=2,full=grow", "plain-full:f=2", "simplified:f=2", "swapping:f=2", "cuckooing:f=2"]
-    {
+    for text in [
+        "plain:f=2,full=grow",
+        "plain-full:f=2",
+        "simplified:f=2",
+        "swapping:f=2",
+        "cuckooing:f=2",
+        "rsqf:f=2",
+    ] {
         let mut filter = text.parse::<Spec>().expect("a filter").build(500).expect("room");
         let digests: Vec<_> = (0..500u64).map(|key| hasher.digest(key.to_le_bytes())).collect();
         for &digest in &digests {

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use harness::Random;
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy::quotient::Rsqf;
 use twiceshy::{
     Accesses, Adapted, Digest, Error, Filter, MemoryMirror, MemorySet, Mirror, Ordered,
     RemoteError, Spec, Write,
@@ -171,6 +172,7 @@ fn a_failed_access_changes_nothing() {
                     Cuckooing::new(&named("cuckooing:moves=2,"), 100).expect("a filter"),
                     random,
                 ),
+                ordered(Rsqf::new(&named("rsqf:"), 100).expect("a filter"), random),
             ];
             // The test proves nothing where the remote never failed.
             assert!(failures.iter().all(|&count| count > 20), "{full} {f}: {failures:?}");

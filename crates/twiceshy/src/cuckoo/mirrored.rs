@@ -25,11 +25,11 @@ use crate::remote::{MemoryMirror, Mirror, Write};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::batch::in_batches;
 use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::table::{EMPTY, Place, Shape, Table};
+use crate::batch::in_batches;
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {

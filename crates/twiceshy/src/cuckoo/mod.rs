@@ -11,7 +11,6 @@
 //!
 //! Each is built from a [`Spec`](crate::Spec).
 
-mod batch;
 pub mod bounds;
 pub(crate) mod cuckooing;
 pub(crate) mod cyclic;

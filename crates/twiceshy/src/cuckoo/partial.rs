@@ -12,18 +12,18 @@
 
 use crate::any::{Build, spec_of};
 use crate::digest::Digest;
-use crate::error::{Error, RemoteError, Result};
+use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::Reader;
-use crate::remote::{EVERY_DIGEST, Ordered};
+use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::batch::in_batches;
 use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::stash::Stash;
 use super::table::{EMPTY, Shape, Table};
+use crate::batch::in_batches;
 
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
@@ -55,15 +55,6 @@ pub struct PartialKey<P> {
     counts: Stats,
     /// A rebuild at this size has failed, and no key was removed since.
     hopeless: bool,
-}
-
-/// Keys that the filter has and the remote has not: a rebuild would lose them.
-fn strangers(held: usize, stored: usize) -> RemoteError {
-    format!(
-        "it has {stored} digests and the filter {held} fingerprints; keys that were added without \
-         a remote cannot be rebuilt from it"
-    )
-    .into()
 }
 
 /// A digest's fingerprint and its two bins.
@@ -264,13 +255,6 @@ impl<P: Pairing> Build for PartialKey<P> {
         }
         Ok(filter)
     }
-}
-
-/// Whether the remote has this digest.
-fn stored(digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
-    let mut found = false;
-    remote.visit(digest..=digest, &mut |_| found = true).map_err(Error::Remote)?;
-    Ok(found)
 }
 
 impl<P: Pairing> Filter for PartialKey<P> {

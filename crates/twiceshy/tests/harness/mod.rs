@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy::quotient::Rsqf;
 use twiceshy::{Adapted, AnyFilter, Digest, Error, Filter, Spec};
 
 /// Filters with short fingerprints and few cells, so that collisions, full
@@ -35,6 +36,11 @@ pub const SPECS: &[&str] = &[
     "cuckooing:f=3,k=2,b=1,moves=2",
     "cuckooing:f=3,k=2,b=4,tags=common,full=grow",
     "cuckooing:f=2,k=3,b=2,moves=1,search=walk",
+    "rsqf:f=1,full=grow",
+    "rsqf:f=2",
+    "rsqf:f=3,full=grow",
+    "rsqf:f=4,full=error",
+    "rsqf:f=32",
 ];
 
 /// SplitMix64, so that the tests do not lean on the generator they test.
@@ -266,6 +272,7 @@ fn load_alone(bytes: &[u8]) {
     ask(Cyclic::load(bytes));
     ask(Swapping::load(bytes));
     ask(Cuckooing::load(bytes));
+    ask(Rsqf::load(bytes));
 }
 
 /// Where a file of filter and remote (`docs/format.md`) has its two parts.

@@ -1,0 +1,575 @@
+//! Runs: which slots hold the remainders of which quotient.
+//!
+//! A quotient's remainders are one *run* of neighbouring slots. Runs lie in the
+//! order of their quotients; each starts at its quotient's own slot or, where
+//! earlier runs are in the way, right behind them. With the run of 0 holding
+//! `a b`, that of 1 `c`, of 3 `d` and of 6 `e`:
+//!
+//! ```text
+//! slot        0     1     2     3     4     5     6     7
+//! occupied    1     1     0     1     0     0     1     0
+//! remainder   a     b     c     d     -     -     e     -
+//! runend      0     1     1     1     0     0     1     0
+//! ```
+//!
+//! The k-th occupied quotient owns the run with the k-th runend: rank, then
+//! select. A block's offset says how many slots from its first on belong to
+//! runs of earlier blocks, so both can start at the block. Offsets have a byte;
+//! one that does not fit is in a map beside the blocks, so a run may be as long
+//! as it likes.
+//!
+//! Nothing wraps around: runs that pass the last quotient's slot go on into
+//! blocks behind it, which are added as needed.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::bits::word::{low_bits, rank, select};
+
+use super::block::{Blocks, SLOTS};
+
+/// The byte of an offset that is in the map.
+const LONG: u8 = u8::MAX;
+
+/// Runs of remainders, one for each occupied quotient.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Runs {
+    blocks: Blocks,
+    /// The offsets of [`LONG`] and more, by block.
+    long_offsets: BTreeMap<usize, usize>,
+    quotients: usize,
+    len: usize,
+}
+
+/// What an insertion or a removal moved. After an insertion the slots
+/// `from..to` have gone to `from + 1..=to`, and `from` is new; after a removal
+/// `from + 1..=to` have gone to `from..to`, and `to` is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Shift {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl Runs {
+    /// No runs yet, of quotients below `quotients`, with remainders of `width`
+    /// bits and `extra` bytes a block for a variant's own use.
+    pub(crate) fn new(quotients: usize, width: u32, extra: usize) -> Self {
+        let blocks = Blocks::new(Self::blocks_for(quotients), width, extra);
+        Runs { blocks, long_offsets: BTreeMap::new(), quotients, len: 0 }
+    }
+
+    /// Blocks at first: one more than the quotients need. At a load of 0.95 the
+    /// last runs reach further with a probability of about 0.002.
+    fn blocks_for(quotients: usize) -> usize {
+        quotients.div_ceil(SLOTS) + 1
+    }
+
+    /// The most quotients whose blocks fit into `room` bits.
+    pub(crate) fn quotients_within(room: usize, width: u32, extra: usize) -> Option<usize> {
+        let blocks = Blocks::count_within(room, width, extra)?.checked_sub(Self::blocks_for(0))?;
+        (blocks > 0).then_some(blocks * SLOTS)
+    }
+
+    pub(crate) fn quotients(&self) -> usize {
+        self.quotients
+    }
+
+    /// Remainders in all runs.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bits of a remainder.
+    pub(crate) fn width(&self) -> u32 {
+        self.blocks.width()
+    }
+
+    /// Memory held, in bits. A node of the map is at least half full.
+    pub(crate) fn bits(&self) -> usize {
+        let entry = 2 * size_of::<(usize, usize)>() * 8;
+        self.blocks.bits() + self.long_offsets.len() * entry
+    }
+
+    #[inline]
+    pub(crate) fn remainder(&self, slot: usize) -> u64 {
+        self.blocks.remainder(slot)
+    }
+
+    /// Asks for the memory of a quotient ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch(&self, quotient: usize) {
+        self.blocks.prefetch(quotient);
+    }
+
+    /// The slots of a quotient's run, if it has one.
+    #[inline]
+    pub(crate) fn run(&self, quotient: usize) -> Option<Range<usize>> {
+        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        let occupieds = self.blocks.occupieds(block);
+        if occupieds >> bit & 1 == 0 {
+            return None;
+        }
+        let reached = block * SLOTS + self.offset(block);
+        let last = self.runend(reached, rank(occupieds, bit) - 1);
+        Some(self.start(last, reached.max(quotient))..last + 1)
+    }
+
+    /// The first slot behind all runs of quotients up to `quotient`, or one
+    /// before it that is not behind its block's first.
+    fn used_until(&self, quotient: usize) -> usize {
+        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        let reached = block * SLOTS + self.offset(block);
+        match rank(self.blocks.occupieds(block), bit) {
+            0 => reached,
+            runs => self.runend(reached, runs - 1) + 1,
+        }
+    }
+
+    /// The slot of runend number `index` from slot `from` on.
+    #[inline]
+    fn runend(&self, from: usize, mut index: u32) -> usize {
+        let mut block = from / SLOTS;
+        let mut ends = self.blocks.runends(block) & !low_bits((from % SLOTS) as u32);
+        loop {
+            let bit = select(ends, index);
+            if bit < 64 {
+                return block * SLOTS + bit as usize;
+            }
+            index -= ends.count_ones();
+            block += 1;
+            ends = self.blocks.runends(block);
+        }
+    }
+
+    /// Where the run that ends at `last` starts, which is at `least` or behind.
+    #[inline]
+    fn start(&self, last: usize, least: usize) -> usize {
+        let mut block = last / SLOTS;
+        let mut ends = self.blocks.runends(block) & low_bits((last % SLOTS) as u32);
+        while ends == 0 && block * SLOTS > least {
+            block -= 1;
+            ends = self.blocks.runends(block);
+        }
+        match ends {
+            0 => least,
+            ends => least.max(block * SLOTS + SLOTS - ends.leading_zeros() as usize),
+        }
+    }
+
+    /// The first empty slot from `slot` on; it may be one behind the last block.
+    fn first_empty(&self, mut slot: usize) -> usize {
+        while slot < self.blocks.slots() {
+            let used = self.used_until(slot);
+            if used <= slot {
+                break;
+            }
+            slot = used;
+        }
+        slot
+    }
+
+    /// Puts a remainder into a quotient's run. Where it has one already, `index`
+    /// is told its slots and says which number the new one gets, from 0 to the
+    /// run's length.
+    pub(crate) fn insert(
+        &mut self,
+        quotient: usize,
+        remainder: u64,
+        index: impl FnOnce(&Self, Range<usize>) -> usize,
+    ) -> Shift {
+        assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
+        let run = self.run(quotient);
+        let (from, index) = match &run {
+            Some(run) => {
+                let index = index(self, run.clone());
+                assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
+                (run.start + index, index)
+            }
+            None => (quotient.max(self.used_until(quotient)), 0),
+        };
+        let to = self.first_empty(from);
+        if to == self.blocks.slots() {
+            // Twice as many as there are behind the quotients, so that a run of
+            // n slots costs log n allocations.
+            let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);
+            self.blocks.push(behind - 1);
+        }
+        self.blocks.shift_up(from, to);
+        self.blocks.set_remainder(from, remainder);
+        match run {
+            Some(run) => {
+                self.blocks.set_runend(from, index == run.len());
+                if index == run.len() {
+                    self.blocks.set_runend(from - 1, false);
+                }
+            }
+            None => {
+                self.blocks.set_runend(from, true);
+                self.blocks.set_occupied(quotient, true);
+            }
+        }
+        for block in quotient / SLOTS + 1..=to / SLOTS {
+            self.set_offset(block, self.offset(block) + 1);
+        }
+        self.len += 1;
+        Shift { from, to }
+    }
+
+    /// Takes slot number `index` out of a quotient's run.
+    ///
+    /// # Panics
+    /// If the run has no such slot.
+    pub(crate) fn remove(&mut self, quotient: usize, index: usize) -> Shift {
+        let run = self.run(quotient).expect("the quotient has a run");
+        assert!(index < run.len(), "slot {index} of a run of {}", run.len());
+        let from = run.start + index;
+        // Runs behind this one move up to the first that starts at its own
+        // quotient, or to the first empty slot.
+        let mut behind = run.end;
+        while behind < self.blocks.slots() {
+            let used = self.used_until(behind - 1);
+            if used <= behind {
+                break;
+            }
+            behind = used;
+        }
+        let to = behind - 1;
+        if run.len() == 1 {
+            self.blocks.set_occupied(quotient, false);
+        } else if index + 1 == run.len() {
+            self.blocks.set_runend(from - 1, true);
+        }
+        self.blocks.shift_down(from, to);
+        self.blocks.set_remainder(to, 0);
+        self.blocks.set_runend(to, false);
+        for block in quotient / SLOTS + 1..=to / SLOTS {
+            self.set_offset(block, self.offset(block) - 1);
+        }
+        self.len -= 1;
+        Shift { from, to }
+    }
+
+    /// How many slots from a block's first on belong to runs of earlier blocks.
+    #[inline]
+    fn offset(&self, block: usize) -> usize {
+        match self.blocks.offset(block) {
+            LONG => self.long_offsets[&block],
+            short => usize::from(short),
+        }
+    }
+
+    fn set_offset(&mut self, block: usize, offset: usize) {
+        let byte = offset_byte(offset);
+        if byte == LONG {
+            self.long_offsets.insert(block, offset);
+        } else {
+            self.long_offsets.remove(&block);
+        }
+        self.blocks.set_offset(block, byte);
+    }
+
+    /// Every occupied quotient with its run, in order. Reads no offset, so that
+    /// they can be checked against it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let occupied = set_bits((0..self.blocks.count()).map(|block| self.blocks.occupieds(block)));
+        let mut ends = set_bits((0..self.blocks.count()).map(|block| self.blocks.runends(block)));
+        let mut used = 0;
+        occupied.map_while(move |quotient| {
+            let start = used.max(quotient);
+            used = ends.next()? + 1;
+            Some((quotient, start..used))
+        })
+    }
+
+    /// The blocks' bytes; the rest follows from them.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.blocks.as_bytes()
+    }
+
+    /// Runs from bytes that [`Runs::as_bytes`] gave, checked.
+    pub(crate) fn from_bytes(
+        data: &[u8],
+        quotients: usize,
+        width: u32,
+        extra: usize,
+    ) -> Result<Self, String> {
+        let blocks = Blocks::from_bytes(data, width, extra)
+            .filter(|blocks| blocks.count() >= quotients.div_ceil(SLOTS).max(1))
+            .ok_or_else(|| format!("{} bytes are no blocks of {quotients} slots", data.len()))?;
+        let mut runs = Runs { blocks, long_offsets: BTreeMap::new(), quotients, len: 0 };
+        runs.len = runs.iter().map(|(_, run)| run.len()).sum();
+        runs.long_offsets =
+            runs.offsets().enumerate().filter(|&(_, offset)| offset_byte(offset) == LONG).collect();
+        runs.check()?;
+        Ok(runs)
+    }
+
+    /// The offset of each block, from the runs themselves.
+    fn offsets(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut runs = self.iter().peekable();
+        let mut used = 0;
+        (0..self.blocks.count()).map(move |block| {
+            while let Some((_, run)) = runs.next_if(|(quotient, _)| *quotient < block * SLOTS) {
+                used = run.end;
+            }
+            used.saturating_sub(block * SLOTS)
+        })
+    }
+
+    /// Verifies every invariant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let count = |word: fn(&Blocks, usize) -> u64| -> u32 {
+            (0..self.blocks.count()).map(|block| word(&self.blocks, block).count_ones()).sum()
+        };
+        let (occupied, ends) = (count(Blocks::occupieds), count(Blocks::runends));
+        if occupied != ends {
+            return Err(format!("{occupied} occupied quotients have {ends} runends"));
+        }
+        let (mut used, mut len) = (0, 0);
+        for (quotient, run) in self.iter() {
+            if quotient >= self.quotients {
+                return Err(format!("quotient {quotient} of {} is occupied", self.quotients));
+            }
+            if run.start >= run.end {
+                return Err(format!("the run of {quotient} ends before it starts"));
+            }
+            self.check_empty(used..run.start)?;
+            used = run.end;
+            len += run.len();
+        }
+        self.check_empty(used..self.blocks.slots())?;
+        if len != self.len {
+            return Err(format!("{len} remainders where {} are counted", self.len));
+        }
+        let mut long = 0;
+        for (block, offset) in self.offsets().enumerate() {
+            if self.blocks.offset(block) != offset_byte(offset) {
+                let held = self.blocks.offset(block);
+                return Err(format!("block {block} has offset {held}, and {offset} is right"));
+            }
+            if offset_byte(offset) == LONG {
+                long += 1;
+                if self.long_offsets.get(&block) != Some(&offset) {
+                    return Err(format!("block {block} has lost its long offset of {offset}"));
+                }
+            }
+        }
+        if long != self.long_offsets.len() {
+            return Err(format!("{} long offsets for {long} blocks", self.long_offsets.len()));
+        }
+        Ok(())
+    }
+
+    /// What an empty slot holds is part of the file: it is zero.
+    fn check_empty(&self, mut slots: Range<usize>) -> Result<(), String> {
+        match slots.find(|&slot| self.remainder(slot) != 0) {
+            Some(slot) => Err(format!("slot {slot} is empty and holds a remainder")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn offset_byte(offset: usize) -> u8 {
+    u8::try_from(offset).unwrap_or(LONG)
+}
+
+/// The positions of all set bits of some words.
+fn set_bits(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
+    words.enumerate().flat_map(|(index, word)| {
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros() as usize)?;
+            rest &= rest - 1;
+            Some(index * 64 + bit)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::packed::mask;
+    use crate::rng::Rng;
+
+    /// The slow obvious version: one list a quotient. Slots follow from it.
+    struct Lists(Vec<Vec<u64>>);
+
+    impl Lists {
+        fn runs(&self) -> Vec<(usize, Range<usize>)> {
+            let mut used = 0;
+            let occupied = self.0.iter().enumerate().filter(|(_, list)| !list.is_empty());
+            occupied
+                .map(|(quotient, list)| {
+                    let start = used.max(quotient);
+                    used = start + list.len();
+                    (quotient, start..used)
+                })
+                .collect()
+        }
+
+        fn compare(&self, runs: &Runs) {
+            runs.check().unwrap_or_else(|broken| panic!("{broken}"));
+            assert_eq!(runs.iter().collect::<Vec<_>>(), self.runs());
+            assert_eq!(runs.len(), self.0.iter().map(Vec::len).sum::<usize>());
+            for (quotient, list) in self.0.iter().enumerate() {
+                let held = runs.run(quotient).map_or(Vec::new(), |run| {
+                    run.map(|slot| runs.remainder(slot)).collect::<Vec<_>>()
+                });
+                assert_eq!(&held, list, "quotient {quotient}");
+            }
+        }
+    }
+
+    /// One value for each slot, moved by the shifts that are reported.
+    struct Moved(Vec<u64>);
+
+    impl Moved {
+        fn insert(&mut self, shift: Shift, remainder: u64) {
+            self.0.resize(self.0.len().max(shift.to + 1), 0);
+            self.0.copy_within(shift.from..shift.to, shift.from + 1);
+            self.0[shift.from] = remainder;
+        }
+
+        fn remove(&mut self, shift: Shift) {
+            self.0.copy_within(shift.from + 1..shift.to + 1, shift.from);
+            self.0[shift.to] = 0;
+        }
+    }
+
+    /// Random insertions and removals; `pick` chooses quotients.
+    fn play(quotients: usize, width: u32, steps: usize, pick: impl Fn(&mut Rng) -> usize) {
+        let mut rng = Rng::new(quotients as u64 * 64 + u64::from(width));
+        let mut runs = Runs::new(quotients, width, (width % 4) as usize);
+        let mut lists = Lists(vec![Vec::new(); quotients]);
+        let mut moved = Moved(Vec::new());
+        for step in 0..steps {
+            let quotient = pick(&mut rng);
+            let list = &mut lists.0[quotient];
+            // First mostly insertions, then mostly removals.
+            let insert = rng.below(100) < if step < steps / 2 { 75 } else { 30 };
+            if insert && runs.len() < 2 * quotients + 600 {
+                let index = rng.below(list.len() as u64 + 1) as usize;
+                let remainder = rng.next() & mask(width);
+                list.insert(index, remainder);
+                moved.insert(runs.insert(quotient, remainder, |_, _| index), remainder);
+            } else if !list.is_empty() {
+                let index = rng.below(list.len() as u64) as usize;
+                list.remove(index);
+                moved.remove(runs.remove(quotient, index));
+            }
+            if step % 97 == 0 || steps < 200 {
+                lists.compare(&runs);
+                let whole = runs.as_bytes();
+                let again = Runs::from_bytes(whole, quotients, width, (width % 4) as usize);
+                assert!(again.is_ok_and(|again| again == runs));
+            }
+        }
+        lists.compare(&runs);
+        let values = moved.0.iter().enumerate();
+        assert!(values.clone().all(|(slot, &value)| runs.remainder(slot) == value), "shifts lie");
+        while let Some((quotient, run)) = runs.iter().last() {
+            moved.remove(runs.remove(quotient, run.len() - 1));
+        }
+        runs.check().expect("nothing is left");
+        assert!(moved.0.iter().all(|&value| value == 0) && runs.len() == 0);
+    }
+
+    #[test]
+    fn runs_agree_with_lists_at_every_width_and_odd_sizes() {
+        let steps = if cfg!(miri) { 60 } else { 1500 };
+        for width in 1..=32 {
+            let quotients = [1, 2, 63, 64, 65, 128, 200, 517][width as usize % 8];
+            play(quotients, width, steps, |rng| rng.below(quotients as u64) as usize);
+        }
+    }
+
+    #[test]
+    fn piles_on_few_quotients_agree_with_lists() {
+        let steps = if cfg!(miri) { 60 } else { 6000 };
+        for (quotients, pile) in [(300, 0), (300, 299), (300, 63), (300, 64), (65, 3), (1, 0)] {
+            play(quotients, 5, steps, |rng| match rng.below(4) {
+                0 => rng.below(quotients as u64) as usize,
+                _ => pile,
+            });
+        }
+    }
+
+    /// The figure at the top of this file.
+    #[test]
+    fn runs_drawn_by_hand() {
+        let mut runs = Runs::new(8, 8, 0);
+        for (quotient, index, letter) in
+            [(6, 0, b'e'), (1, 0, b'c'), (0, 0, b'b'), (3, 0, b'd'), (0, 0, b'a')]
+        {
+            let _ = runs.insert(quotient, u64::from(letter), |_, _| index);
+        }
+        assert_eq!(&runs.as_bytes()[17..25], b"abcd\0\0e\0");
+        assert_eq!(runs.as_bytes()[0], 0b0100_1011);
+        assert_eq!(runs.as_bytes()[8], 0b0100_1110);
+        // d is at its own slot: what is removed before it does not move it.
+        assert_eq!(runs.remove(0, 0), Shift { from: 0, to: 2 });
+        assert_eq!(runs.insert(2, u64::from(b'x'), |_, _| 0), Shift { from: 2, to: 2 });
+        assert_eq!(&runs.as_bytes()[17..25], b"bcxd\0\0e\0");
+    }
+
+    /// 5,000 slots in one run reach over 79 blocks, most of them with an offset
+    /// that a byte cannot hold.
+    #[test]
+    fn a_run_of_thousands_of_slots_has_long_offsets() {
+        let count = if cfg!(miri) { 600 } else { 5000 };
+        let mut runs = Runs::new(1000, 6, 0);
+        for index in 0..count {
+            let _ = runs.insert(70, index as u64 & 63, |_, run| run.len());
+        }
+        let _ = runs.insert(71, 1, |_, _| 0);
+        let _ = runs.insert(999, 2, |_, _| 0);
+        runs.check().expect("every offset is right");
+        assert_eq!(runs.run(70), Some(70..70 + count));
+        let behind = 70 + count;
+        assert_eq!(runs.run(71), Some(behind..behind + 1));
+        assert_eq!(runs.run(999).map(|run| run.start), Some(999.max(behind + 1)));
+        let long = runs.long_offsets.len();
+        assert!(long > 0 && runs.bits() > runs.blocks.bits(), "{long} long offsets are counted");
+        // Exactly at the limit, and back below it.
+        while let Some(run) = runs.run(70) {
+            let shift = runs.remove(70, run.len() / 2);
+            assert_eq!(shift.from, run.start + run.len() / 2);
+        }
+        runs.check().expect("every offset is right again");
+        assert!(runs.long_offsets.is_empty() && runs.len() == 2);
+        assert_eq!([runs.run(71), runs.run(999)], [Some(71..72), Some(999..1000)]);
+    }
+
+    #[test]
+    fn offsets_around_the_limit_of_a_byte() {
+        let mut runs = Runs::new(64, 3, 0);
+        // Slot 64 is the first of block 1.
+        for len in 1..=64 + 260 {
+            let _ = runs.insert(0, 5, |_, _| 0);
+            runs.check().unwrap_or_else(|broken| panic!("{len}: {broken}"));
+            let long = len >= 64 + usize::from(LONG);
+            assert_eq!(runs.long_offsets.contains_key(&1), long, "{len}");
+        }
+    }
+
+    #[test]
+    fn damaged_blocks_are_refused() {
+        let mut runs = Runs::new(100, 4, 0);
+        for quotient in [3, 3, 3, 40, 99, 99] {
+            let _ = runs.insert(quotient, 9, |_, _| 0);
+        }
+        let whole = runs.as_bytes();
+        assert!(Runs::from_bytes(&whole[1..], 100, 4, 0).is_err());
+        assert!(Runs::from_bytes(&whole[..49], 100, 4, 0).is_err(), "too few blocks");
+        assert!(Runs::from_bytes(whole, 99, 4, 0).is_err(), "a quotient too many");
+        // A wrong remainder of a slot in use is all that it cannot notice.
+        let unnoticed = (0..whole.len() * 8).filter(|bit| {
+            let mut flipped = whole.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            Runs::from_bytes(&flipped, 100, 4, 0).is_ok()
+        });
+        // Beside them, a runend may be elsewhere in a run only in pairs.
+        assert_eq!(unnoticed.count(), 6 * 4);
+    }
+}
