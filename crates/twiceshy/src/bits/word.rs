@@ -7,9 +7,9 @@
 //! ```
 //!
 //! On x86-64 both are a few instructions where the processor has BMI2 (Pandey
-//! et al., "A General-Purpose Counting Filter", section 3.2); which it has is
-//! asked at run time, and remembered by the standard library. Elsewhere, and
-//! under Miri, the safe twin runs. Tests drive both.
+//! et al., "A General-Purpose Counting Filter"); whether it has is asked at run
+//! time, and remembered by the standard library. Elsewhere, and under Miri, the
+//! safe twin runs. Tests drive both.
 
 /// Set bits of `word` at positions 0 to `bit`, both included.
 #[inline]

@@ -1,9 +1,8 @@
 //! Blocks of 64 slots with their metadata.
 //!
 //! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter: Making
-//! Every Bit Count", section 3 (the rank-and-select quotient filter); Lee,
-//! McCauley, Singh, Stein: "Telescoping Filter", section 5. One block, with
-//! remainders of `r` bits:
+//! Every Bit Count" (the rank-and-select quotient filter); Lee, McCauley, Singh,
+//! Stein: "Telescoping Filter", section 5. One block, with remainders of `r` bits:
 //!
 //! ```text
 //! bytes   8            8          1        8 r                         extra

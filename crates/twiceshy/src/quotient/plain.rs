@@ -1,7 +1,7 @@
 //! The rank-and-select quotient filter, as it is: no adaptivity.
 //!
-//! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter", section
-//! 3; Lee, McCauley, Singh, Stein: "Telescoping Filter", sections 2.1 and 5.
+//! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter"; Lee,
+//! McCauley, Singh, Stein: "Telescoping Filter", sections 2.1 and 5.
 //!
 //! A digest's first word, taken as a fraction of 2^64 and multiplied by the
 //! number of slots, is cut at the binary point:

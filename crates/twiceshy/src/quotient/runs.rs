@@ -209,9 +209,7 @@ impl Runs {
                 self.blocks.set_occupied(quotient, true);
             }
         }
-        for block in quotient / SLOTS + 1..=to / SLOTS {
-            self.set_offset(block, self.offset(block) + 1);
-        }
+        self.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         self.len += 1;
         Shift { from, to }
     }
@@ -243,9 +241,7 @@ impl Runs {
         self.blocks.shift_down(from, to);
         self.blocks.set_remainder(to, 0);
         self.blocks.set_runend(to, false);
-        for block in quotient / SLOTS + 1..=to / SLOTS {
-            self.set_offset(block, self.offset(block) - 1);
-        }
+        self.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         self.len -= 1;
         Shift { from, to }
     }
@@ -259,14 +255,41 @@ impl Runs {
         }
     }
 
-    fn set_offset(&mut self, block: usize, offset: usize) {
-        let byte = offset_byte(offset);
-        if byte == LONG {
-            self.long_offsets.insert(block, offset);
-        } else {
-            self.long_offsets.remove(&block);
+    /// Adds one to the offset of each of these blocks. Those in the map go in
+    /// one pass: a run of n slots has n / 64 of them.
+    fn raise_offsets(&mut self, blocks: Range<usize>) {
+        self.long_offsets.range_mut(blocks.clone()).for_each(|(_, offset)| *offset += 1);
+        for block in blocks {
+            let byte = self.blocks.offset(block);
+            if byte == LONG {
+                continue;
+            }
+            self.blocks.set_offset(block, byte + 1);
+            if byte + 1 == LONG {
+                self.long_offsets.insert(block, usize::from(LONG));
+            }
         }
-        self.blocks.set_offset(block, byte);
+    }
+
+    /// Takes one from the offset of each of these blocks.
+    fn lower_offsets(&mut self, blocks: Range<usize>) {
+        for block in blocks.clone() {
+            let byte = self.blocks.offset(block);
+            if byte != LONG {
+                self.blocks.set_offset(block, byte - 1);
+            }
+        }
+        let mut short_again = Vec::new();
+        for (&block, offset) in self.long_offsets.range_mut(blocks) {
+            *offset -= 1;
+            if offset_byte(*offset) != LONG {
+                short_again.push(block);
+            }
+        }
+        for block in short_again {
+            self.long_offsets.remove(&block);
+            self.blocks.set_offset(block, LONG - 1);
+        }
     }
 
     /// Every occupied quotient with its run, in order. Reads no offset, so that
