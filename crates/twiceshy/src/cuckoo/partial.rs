@@ -260,7 +260,7 @@ impl<P: Pairing> Build for PartialKey<P> {
 impl<P: Pairing> Filter for PartialKey<P> {
     type Remote = dyn Ordered;
 
-    #[inline]
+    #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
         self.holds(&self.homes(digest))
     }

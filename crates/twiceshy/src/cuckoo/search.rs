@@ -38,6 +38,7 @@ impl<F: Fn(usize) -> Option<usize>> Bins<F> {
         bins.iter().flat_map(move |bin| bin * slots..(bin + 1) * slots)
     }
 
+    #[inline]
     fn first_empty(&self, bins: &[usize]) -> Option<usize> {
         bins.iter().find_map(|&bin| (self.empty_cell)(bin))
     }
@@ -107,10 +108,11 @@ const MARK_WORDS: usize = 128;
 
 impl Tree {
     fn new(most: usize) -> Self {
-        Tree { nodes: Vec::with_capacity(64), most, marks: [0; MARK_WORDS] }
+        Tree { nodes: Vec::with_capacity(16), most, marks: [0; MARK_WORDS] }
     }
 
     /// Adds a bin, unless it was seen or the tree is as large as it may be.
+    #[inline]
     fn add(&mut self, bin: usize, from: Option<Step>) {
         let (word, bit) = (bin / 64 % MARK_WORDS, bin % 64);
         let marked = self.marks[word] >> bit & 1 == 1;

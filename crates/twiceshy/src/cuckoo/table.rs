@@ -113,7 +113,7 @@ impl Table {
     }
 
     /// The first cell of a bin that holds `value`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, bin: usize, value: u64) -> Option<usize> {
         match &self.lanes {
             Some(lanes) => {
@@ -142,12 +142,14 @@ impl Table {
         // Which bin it is cannot be predicted. With a branch here, the processor
         // would have to wait for every bin before it could ask for the next
         // key's: twice the time of an insertion out of cache.
-        let (marks, bin) = bins.fold((0u64, 0), |(most, at), bin| {
+        let (mut most, mut emptiest) = (0u64, 0);
+        for bin in bins {
             let marks = lanes.zeros(self.bin(bin, lanes));
             let emptier = u64::from(marks.count_ones() > most.count_ones()).wrapping_neg();
-            (most ^ ((most ^ marks) & emptier), at ^ ((at ^ bin) & emptier as usize))
-        });
-        (marks != 0).then(|| bin * self.shape.slots as usize + lanes.first(marks) as usize)
+            most ^= (most ^ marks) & emptier;
+            emptiest ^= (emptiest ^ bin) & emptier as usize;
+        }
+        (most != 0).then(|| emptiest * self.shape.slots as usize + lanes.first(most) as usize)
     }
 
     #[inline]
