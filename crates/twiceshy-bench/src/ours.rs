@@ -53,6 +53,17 @@ pub fn entry<I: Item>(text: &str, note: &str, digester: impl Digester<I>) -> Ent
     }
 }
 
+/// The same with the cells that a filter with a power of two of them takes, so
+/// that both have the same load and memory.
+pub fn entry_as_large<I: Item>(text: &str, name: &str, digester: impl Digester<I>) -> Entry<I> {
+    let spec: Spec = text.parse().expect("a description of ours");
+    let capacity = |keys: usize| keys.max(keys.next_power_of_two() / 20 * 19);
+    Entry {
+        name: name.to_string(),
+        make: Box::new(move |keys| contender(&spec, capacity(keys), digester.clone())),
+    }
+}
+
 fn contender<I: Item, D: Digester<I>>(
     spec: &Spec,
     keys: usize,

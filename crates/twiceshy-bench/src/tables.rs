@@ -32,6 +32,10 @@ impl Bar {
 const PLAIN: [&str; 3] = ["plain:f=8", "plain:f=12", "plain:f=16"];
 const SIMPLIFIED: &str = "simplified:f=12";
 
+/// The name of the plain filter that is as large, and as full, as crate
+/// `cuckoofilter` makes its own.
+const AS_LARGE: &str = "plain:f=8, as large as cuckoofilter";
+
 /// The filters with four tables of one cell a bin, 11 bits a cell. The first
 /// is the one that the others are compared with.
 const FOUR_TABLES: [&str; 5] = [
@@ -56,7 +60,8 @@ const BATCH_LEAST: f64 = 1.8;
 /// The filters beside the peers.
 pub fn peer_entries(keys: usize) -> Vec<Entry<Digest>> {
     let ours = PLAIN.into_iter().chain([SIMPLIFIED]).map(|text| ours::entry(text, "", Ready));
-    ours.chain(peers::with_ready_hashes(keys)).collect()
+    let as_large = ours::entry_as_large(PLAIN[0], AS_LARGE, Ready);
+    ours.chain([as_large]).chain(peers::with_ready_hashes(keys)).collect()
 }
 
 /// The filters that hash keys themselves.
@@ -87,7 +92,7 @@ pub fn shape_entries() -> Vec<Entry<Digest>> {
 /// The bars against peers.
 pub fn peer_bars() -> Vec<Bar> {
     let mut bars = Vec::new();
-    for filter in PLAIN {
+    for filter in PLAIN.into_iter().chain([AS_LARGE]) {
         for op in [Op::Insert, Op::Positive, Op::Negative] {
             bars.push(Bar::new(filter, op, CUCKOOFILTER, 1.0));
         }
