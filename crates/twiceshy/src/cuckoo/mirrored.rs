@@ -446,16 +446,13 @@ impl<R: Rule> Filter for Mirrored<R> {
         if colliding.is_empty() && orphans.is_empty() {
             return Ok(Adapted::Absent);
         }
+        // No key is behind these: a crash between filter and remote left them.
+        for &cell in &orphans {
+            self.table.set(cell, EMPTY);
+        }
+        self.counts.len -= orphans.len();
         if !colliding.is_empty() {
             R::fix(self, digest, &colliding, remote)?;
-        }
-        // No key is behind these (a crash between filter and remote left them):
-        // they go, unless the fix has put a key there.
-        for cell in orphans {
-            if remote.get(cell).map_err(Error::Remote)?.is_none() && !self.table.is_empty(cell) {
-                self.table.set(cell, EMPTY);
-                self.counts.len -= 1;
-            }
         }
         if self.contains(digest) {
             return Ok(Adapted::Unfixed);
