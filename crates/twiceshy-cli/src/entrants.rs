@@ -22,6 +22,7 @@ const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
 pub fn all() -> Vec<Entrant> {
     let specs = Kind::ALL.iter().flat_map(|kind| match kind {
         Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
+        Kind::Telescoping => vec!["telescoping".into(), "telescoping:spent=reseed".into()],
         kind => vec![kind.name().to_string()],
     });
     specs
@@ -71,6 +72,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
     let (label, parameters) = name.split_once(':').unwrap_or((&name, ""));
     let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
         Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
+        _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
         _ if Kind::ALL.iter().any(|kind| kind.name() == label) => format!("{label}:{parameters}"),
         _ => {
             let known = names();
@@ -99,7 +101,7 @@ mod tests {
         assert_eq!(
             names(),
             "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
-             cuckooing, rsqf"
+             cuckooing, rsqf, telescoping, telescoping-reseed, uncompressed, extension"
         );
         assert_eq!(parse(&names()), Ok(Entrants(all())));
     }

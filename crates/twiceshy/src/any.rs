@@ -5,7 +5,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
-use crate::quotient::Rsqf;
+use crate::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use crate::remote::{Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
 use crate::spec::{Kind, Spec};
 
@@ -313,6 +313,9 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
         Kind::Swapping => pair::<Swapping, MemoryMirror>(spec, source),
         Kind::Cuckooing => pair::<Cuckooing, MemoryMirror>(spec, source),
         Kind::Rsqf => pair::<Rsqf, MemorySet>(spec, source),
+        Kind::Telescoping => pair::<Telescoping, MemorySet>(spec, source),
+        Kind::Uncompressed => pair::<Uncompressed, MemorySet>(spec, source),
+        Kind::Extension => pair::<Extending, MemorySet>(spec, source),
     }
 }
 

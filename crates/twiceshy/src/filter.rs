@@ -124,6 +124,8 @@ pub struct Stats {
     pub bits: usize,
     /// False positives it was told of and fixed.
     pub adaptations: u64,
+    /// Blocks of slots that had learned all they could and forgot it.
+    pub spent: u64,
     /// Times it was built again, with new hash functions or larger.
     pub rebuilds: u64,
     /// Keys moved to another cell.

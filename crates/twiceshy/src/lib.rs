@@ -4,6 +4,7 @@
 mod any;
 mod batch;
 mod bits;
+mod code;
 pub mod cuckoo;
 mod digest;
 mod error;
@@ -22,4 +23,4 @@ pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
 pub use keyed::KeyFilter;
 pub use remote::{Accesses, EVERY_DIGEST, MemoryMirror, MemorySet, Mirror, Ordered, Write};
-pub use spec::{Kind, Spec, WhenFull};
+pub use spec::{Kind, Spec, WhenFull, WhenSpent};

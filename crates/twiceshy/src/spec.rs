@@ -39,6 +39,12 @@ pub enum Kind {
     Cuckooing,
     /// The rank-and-select quotient filter.
     Rsqf,
+    /// The telescoping adaptive filter.
+    Telescoping,
+    /// The telescoping adaptive filter with uncompressed selectors.
+    Uncompressed,
+    /// The extension adaptive filter.
+    Extension,
 }
 
 impl Kind {
@@ -52,6 +58,9 @@ impl Kind {
         Kind::Swapping,
         Kind::Cuckooing,
         Kind::Rsqf,
+        Kind::Telescoping,
+        Kind::Uncompressed,
+        Kind::Extension,
     ];
 
     /// The name in a description.
@@ -66,6 +75,9 @@ impl Kind {
             Kind::Swapping => "swapping",
             Kind::Cuckooing => "cuckooing",
             Kind::Rsqf => "rsqf",
+            Kind::Telescoping => "telescoping",
+            Kind::Uncompressed => "uncompressed",
+            Kind::Extension => "extension",
         }
     }
 
@@ -79,8 +91,16 @@ impl Kind {
             Kind::Varying => &["f", "s", "r", "k", "b", "retry", "search", "full"],
             Kind::Swapping => &["f", "k", "b", "retry", "search", "full"],
             Kind::Cuckooing => &["f", "k", "b", "tags", "moves", "search", "full"],
-            Kind::Rsqf => &["f", "full"],
+            Kind::Rsqf | Kind::Uncompressed => &["f", "full"],
+            Kind::Telescoping => &["f", "budget", "code", "spent", "full"],
+            Kind::Extension => &["f", "budget", "full"],
         }
+    }
+
+    /// Whether it is a quotient filter: its bins are its slots, and a digest has
+    /// one.
+    const fn is_quotient(self) -> bool {
+        matches!(self, Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension)
     }
 }
 
@@ -96,6 +116,23 @@ pub enum WhenFull {
     Grow,
 }
 
+/// What becomes of a telescoping filter's block that has learned all it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenSpent {
+    /// Its slots go back to their first remainders, whose false positives are
+    /// known already.
+    Reset,
+    /// Its slots take the first remainders of other hash functions.
+    Reseed,
+}
+
+/// The code of a telescoping filter's selectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Tuned,
+    General,
+}
+
 /// Whether a cuckooing filter's fingerprint depends on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
@@ -107,7 +144,7 @@ pub(crate) enum Tags {
 ///
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
-/// | `f` | bits of a fingerprint, 2 to 32 with the selector (simplified: to 24); rsqf: of a remainder, 1 to 32 | 12; rsqf 8 |
+/// | `f` | bits of a fingerprint, 2 to 32 with the selector (simplified: to 24); quotient filters: of a remainder, 1 to 32 | 12; quotient filters 8 |
 /// | `k` | tables, 2 to 16 | 4; swapping 2 |
 /// | `b` | cells a bin, 1 to 64 (swapping: 2 to 64) | 1; plain, simplified and swapping 4 |
 /// | `s` | selector bits: cyclic 1 to 8, varying 0 to 8 | 1 |
@@ -116,8 +153,11 @@ pub(crate) enum Tags {
 /// | `tags` | cuckooing: `table` or `common` fingerprints | `table` |
 /// | `moves` | cuckooing: moves of one adapt, times log2 of the keys | 32 |
 /// | `stash` | simplified: stashed fingerprints a subtable, 0 for no stash | 1024 |
+/// | `budget` | telescoping, extension: bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
+/// | `code` | telescoping: `general`, or the `tuned` one for f=8 | `general` |
+/// | `spent` | telescoping: a block that has learned all it can starts again (`reset`), with other hash functions (`reseed`) | `reset` |
 /// | `search` | for a cell: `bfs` or `walk` | `bfs` |
-/// | `full` | without one: `error`, `rebuild` (rsqf: the same as `error`) or `grow` | `rebuild` |
+/// | `full` | without one: `error`, `rebuild` (quotient filters: the same as `error`) or `grow` | `rebuild` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) kind: Kind,
@@ -132,6 +172,9 @@ pub struct Spec {
     pub(crate) tags: Tags,
     pub(crate) search: Search,
     pub(crate) full: WhenFull,
+    pub(crate) budget: u32,
+    pub(crate) code: Code,
+    pub(crate) spent: WhenSpent,
 }
 
 impl Spec {
@@ -145,12 +188,11 @@ impl Spec {
     #[must_use]
     pub const fn new(kind: Kind) -> Self {
         let four_slots = matches!(kind, Kind::Plain | Kind::Simplified | Kind::Swapping);
-        let quotient = matches!(kind, Kind::Rsqf);
+        let quotient = kind.is_quotient();
         let selector = matches!(kind, Kind::Cyclic | Kind::Varying);
         Spec {
             kind,
             f: if quotient { 8 } else { 12 },
-            // A quotient filter's bins are its slots, and a digest has one.
             k: match (four_slots, quotient) {
                 (true, _) => 2,
                 (_, true) => 1,
@@ -165,6 +207,9 @@ impl Spec {
             tags: Tags::Table,
             search: Search::BreadthFirst,
             full: WhenFull::Rebuild,
+            budget: 56,
+            code: Code::General,
+            spent: WhenSpent::Reset,
         }
     }
 
@@ -174,12 +219,14 @@ impl Spec {
         self.kind
     }
 
-    /// Its short name in tables: the kind, and for a cyclic filter its
-    /// selector bits ("cyclic-2").
+    /// Its short name in tables: the kind, for a cyclic filter its selector bits
+    /// ("cyclic-2"), and what a telescoping filter does unless it is the usual
+    /// ("telescoping-reseed").
     #[must_use]
     pub fn label(&self) -> String {
         match self.kind {
             Kind::Cyclic => format!("cyclic-{}", self.s),
+            Kind::Telescoping if self.spent == WhenSpent::Reseed => "telescoping-reseed".into(),
             kind => kind.name().to_string(),
         }
     }
@@ -201,6 +248,22 @@ impl Spec {
         self
     }
 
+    /// The same filter with another answer to a spent block.
+    #[must_use]
+    pub const fn when_spent(mut self, spent: WhenSpent) -> Self {
+        self.spent = spent;
+        self
+    }
+
+    /// Bytes of what a quotient filter's block learns.
+    pub(crate) const fn state_bytes(&self) -> usize {
+        match self.kind {
+            Kind::Telescoping | Kind::Extension => self.budget as usize / 8,
+            Kind::Uncompressed => 64,
+            _ => 0,
+        }
+    }
+
     /// Bits of a cell: fingerprint and selector.
     #[must_use]
     pub const fn cell_bits(&self) -> u32 {
@@ -211,7 +274,7 @@ impl Spec {
     /// "maybe" at this load.
     #[must_use]
     pub fn first_pass_rate(&self, load: f64) -> f64 {
-        if self.kind == Kind::Rsqf {
+        if self.kind.is_quotient() {
             // Poisson: a run has `load` remainders on average, and any number.
             return -f64::exp_m1(-load * (-f64::from(self.f)).exp2());
         }
@@ -362,8 +425,8 @@ impl Spec {
     /// The most bins of one table with which a filter of `keys` keys stays
     /// within `room` bits.
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        if self.kind == Kind::Rsqf {
-            return Runs::quotients_within(room, self.f, 0);
+        if self.kind.is_quotient() {
+            return Runs::quotients_within(room, self.f, self.state_bytes());
         }
         let step = self.bin_step();
         let step_bits = step * self.cells_per_bin() as usize * self.cell_bits() as usize;
@@ -423,6 +486,9 @@ impl Spec {
             "tags" => word_of(TAGS, self.tags).to_string(),
             "search" => word_of(SEARCHES, self.search).to_string(),
             "full" => word_of(WHEN_FULL, self.full).to_string(),
+            "budget" => self.budget.to_string(),
+            "code" => word_of(CODES, self.code).to_string(),
+            "spent" => word_of(WHEN_SPENT, self.spent).to_string(),
             _ => unreachable!("{parameter} is no parameter"),
         }
     }
@@ -450,6 +516,9 @@ impl Spec {
             "tags" => self.tags = named(TAGS, parameter, value)?,
             "search" => self.search = named(SEARCHES, parameter, value)?,
             "full" => self.full = named(WHEN_FULL, parameter, value)?,
+            "budget" => self.budget = number()?,
+            "code" => self.code = named(CODES, parameter, value)?,
+            "spent" => self.spent = named(WHEN_SPENT, parameter, value)?,
             _ => unreachable!("{parameter} is no parameter"),
         }
         Ok(())
@@ -465,7 +534,21 @@ impl Spec {
             Err(Error::spec(self.to_string(), reason))
         };
         match self.kind {
-            Kind::Rsqf => return within("f", self.f, 1, 32),
+            Kind::Rsqf | Kind::Uncompressed => return within("f", self.f, 1, 32),
+            Kind::Telescoping | Kind::Extension => {
+                // An epoch takes one byte of a reseeding block's state.
+                let least = if self.spent == WhenSpent::Reseed { 16 } else { 8 };
+                within("budget", self.budget, least, 128)?;
+                if !self.budget.is_multiple_of(8) {
+                    let reason = format!("budget={} is no whole number of bytes", self.budget);
+                    return Err(Error::spec(self.to_string(), reason));
+                }
+                if self.code == Code::Tuned && self.f != 8 {
+                    let reason = "code=tuned was tuned for f=8; use code=general";
+                    return Err(Error::spec(self.to_string(), reason));
+                }
+                return within("f", self.f, 1, 32);
+            }
             Kind::Plain => within("b", self.b, 1, 64)?,
             Kind::Simplified => {
                 within("b", self.b, 1, 64)?;
@@ -500,6 +583,9 @@ const MAX_GROWTHS: usize = 4;
 
 const TAGS: &[(&str, Tags)] = &[("table", Tags::Table), ("common", Tags::Common)];
 const SEARCHES: &[(&str, Search)] = &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
+const CODES: &[(&str, Code)] = &[("tuned", Code::Tuned), ("general", Code::General)];
+const WHEN_SPENT: &[(&str, WhenSpent)] =
+    &[("reset", WhenSpent::Reset), ("reseed", WhenSpent::Reseed)];
 const WHEN_FULL: &[(&str, WhenFull)] =
     &[("error", WhenFull::Error), ("rebuild", WhenFull::Rebuild), ("grow", WhenFull::Grow)];
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use harness::Random;
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy::quotient::Rsqf;
+use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy::{
     Accesses, Adapted, Digest, Error, Filter, MemoryMirror, MemorySet, Mirror, Ordered,
     RemoteError, Spec, Write,
@@ -173,6 +173,20 @@ fn a_failed_access_changes_nothing() {
                     random,
                 ),
                 ordered(Rsqf::new(&named("rsqf:"), 100).expect("a filter"), random),
+                ordered(
+                    Telescoping::new(&named("telescoping:budget=16,"), 100).expect("a filter"),
+                    random,
+                ),
+                ordered(
+                    Telescoping::new(&named("telescoping:budget=24,spent=reseed,"), 100)
+                        .expect("a filter"),
+                    random,
+                ),
+                ordered(Uncompressed::new(&named("uncompressed:"), 100).expect("a filter"), random),
+                ordered(
+                    Extending::new(&named("extension:budget=16,"), 100).expect("a filter"),
+                    random,
+                ),
             ];
             // The test proves nothing where the remote never failed.
             assert!(failures.iter().all(|&count| count > 20), "{full} {f}: {failures:?}");

@@ -19,6 +19,8 @@
 //! padding let the last be read like any other. This file knows where things
 //! are, not what they mean: that is [`super::runs`].
 
+use std::ops::Range;
+
 use crate::bits::packed::mask;
 use crate::bits::prefetch::prefetch;
 use crate::bits::word::low_bits;
@@ -140,6 +142,22 @@ impl Blocks {
         let (byte, shift) = self.place(slot);
         let word = self.load(byte) & !(mask(self.width) << shift) | remainder << shift;
         self.store(byte, word);
+    }
+
+    /// A variant's own bytes of a block.
+    #[inline(always)]
+    pub(crate) fn extra(&self, block: usize) -> &[u8] {
+        &self.bytes[self.extra_place(block)]
+    }
+
+    pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
+        let place = self.extra_place(block);
+        &mut self.bytes[place]
+    }
+
+    #[inline(always)]
+    fn extra_place(&self, block: usize) -> Range<usize> {
+        block * self.stride + REMAINDERS + 8 * self.width as usize..(block + 1) * self.stride
     }
 
     /// Moves remainders and runends of slots `from..to` to `from + 1..=to`.

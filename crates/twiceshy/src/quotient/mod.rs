@@ -3,11 +3,29 @@
 //! | filter | metadata a slot | remote | after a false positive |
 //! | --- | --- | --- | --- |
 //! | [`Rsqf`] | 2.125 bits | [`Ordered`](crate::Ordered) | stays |
+//! | [`Telescoping`] | 3 bits | [`Ordered`](crate::Ordered) | another remainder of the key |
+//! | [`Uncompressed`] | 10.125 bits | [`Ordered`](crate::Ordered) | another remainder of the key |
+//! | [`Extending`] | 3 bits | [`Ordered`](crate::Ordered) | a longer fingerprint |
 //!
 //! Each is built from a [`Spec`](crate::Spec).
 
+pub(crate) mod adaptive;
 mod block;
+pub(crate) mod extending;
+mod place;
 mod plain;
 pub(crate) mod runs;
+pub(crate) mod telescoping;
+pub(crate) mod uncompressed;
 
+pub use adaptive::Adaptive;
 pub use plain::Rsqf;
+
+/// The telescoping adaptive filter ("telescoping").
+pub type Telescoping = Adaptive<telescoping::Telescoping>;
+
+/// The telescoping filter with selectors of a byte ("uncompressed").
+pub type Uncompressed = Adaptive<uncompressed::Uncompressed>;
+
+/// The extension adaptive filter ("extension").
+pub type Extending = Adaptive<extending::Extending>;

@@ -51,6 +51,23 @@ pub(crate) struct Shift {
     pub(crate) to: usize,
 }
 
+/// Where a remainder is to be put.
+#[must_use]
+pub(crate) struct Gap {
+    quotient: usize,
+    /// The end of its run, if there is one.
+    end: Option<usize>,
+    pub(crate) shift: Shift,
+}
+
+/// A slot that is to be taken out.
+#[must_use]
+pub(crate) struct Hole {
+    quotient: usize,
+    run: Range<usize>,
+    pub(crate) shift: Shift,
+}
+
 impl Runs {
     /// No runs yet, of quotients below `quotients`, with remainders of `width`
     /// bits and `extra` bytes a block for a variant's own use.
@@ -94,6 +111,24 @@ impl Runs {
     #[inline]
     pub(crate) fn remainder(&self, slot: usize) -> u64 {
         self.blocks.remainder(slot)
+    }
+
+    pub(crate) fn set_remainder(&mut self, slot: usize, remainder: u64) {
+        self.blocks.set_remainder(slot, remainder);
+    }
+
+    /// A variant's own bytes of a block.
+    #[inline]
+    pub(crate) fn extra(&self, block: usize) -> &[u8] {
+        self.blocks.extra(block)
+    }
+
+    pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
+        self.blocks.extra_mut(block)
+    }
+
+    pub(crate) fn block_count(&self) -> usize {
+        self.blocks.count()
     }
 
     /// Asks for the memory of a quotient ahead of its use.
@@ -178,17 +213,31 @@ impl Runs {
         remainder: u64,
         index: impl FnOnce(&Self, Range<usize>) -> usize,
     ) -> Shift {
+        let gap = self.gap(quotient, index);
+        self.fill(gap, remainder)
+    }
+
+    /// Where [`Runs::insert`] would put a remainder, and what would move.
+    pub(crate) fn gap(
+        &self,
+        quotient: usize,
+        index: impl FnOnce(&Self, Range<usize>) -> usize,
+    ) -> Gap {
         assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
-        let run = self.run(quotient);
-        let (from, index) = match &run {
+        let (from, end) = match self.run(quotient) {
             Some(run) => {
                 let index = index(self, run.clone());
                 assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
-                (run.start + index, index)
+                (run.start + index, Some(run.end))
             }
-            None => (quotient.max(self.used_until(quotient)), 0),
+            None => (quotient.max(self.used_until(quotient)), None),
         };
-        let to = self.first_empty(from);
+        Gap { quotient, end, shift: Shift { from, to: self.first_empty(from) } }
+    }
+
+    /// Opens a gap and puts a remainder into it.
+    pub(crate) fn fill(&mut self, gap: Gap, remainder: u64) -> Shift {
+        let Gap { quotient, end, shift: Shift { from, to } } = gap;
         if to == self.blocks.slots() {
             // Twice as many as there are behind the quotients, so that a run of
             // n slots costs log n allocations.
@@ -197,10 +246,10 @@ impl Runs {
         }
         self.blocks.shift_up(from, to);
         self.blocks.set_remainder(from, remainder);
-        match run {
-            Some(run) => {
-                self.blocks.set_runend(from, index == run.len());
-                if index == run.len() {
+        match end {
+            Some(end) => {
+                self.blocks.set_runend(from, from == end);
+                if from == end {
                     self.blocks.set_runend(from - 1, false);
                 }
             }
@@ -211,7 +260,7 @@ impl Runs {
         }
         self.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         self.len += 1;
-        Shift { from, to }
+        gap.shift
     }
 
     /// Takes slot number `index` out of a quotient's run.
@@ -219,6 +268,15 @@ impl Runs {
     /// # Panics
     /// If the run has no such slot.
     pub(crate) fn remove(&mut self, quotient: usize, index: usize) -> Shift {
+        let hole = self.hole(quotient, index);
+        self.close(hole)
+    }
+
+    /// What [`Runs::remove`] would move.
+    ///
+    /// # Panics
+    /// If the run has no such slot.
+    pub(crate) fn hole(&self, quotient: usize, index: usize) -> Hole {
         let run = self.run(quotient).expect("the quotient has a run");
         assert!(index < run.len(), "slot {index} of a run of {}", run.len());
         let from = run.start + index;
@@ -232,10 +290,15 @@ impl Runs {
             }
             behind = used;
         }
-        let to = behind - 1;
+        Hole { quotient, run, shift: Shift { from, to: behind - 1 } }
+    }
+
+    /// Takes a hole's slot out.
+    pub(crate) fn close(&mut self, hole: Hole) -> Shift {
+        let Hole { quotient, run, shift: Shift { from, to } } = hole;
         if run.len() == 1 {
             self.blocks.set_occupied(quotient, false);
-        } else if index + 1 == run.len() {
+        } else if from + 1 == run.end {
             self.blocks.set_runend(from - 1, true);
         }
         self.blocks.shift_down(from, to);
@@ -244,6 +307,21 @@ impl Runs {
         self.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         self.len -= 1;
         Shift { from, to }
+    }
+
+    /// The runs that have any of these slots, in order.
+    pub(crate) fn overlapping(&self, slots: Range<usize>) -> Vec<(usize, Range<usize>)> {
+        let mut block = slots.start / SLOTS;
+        while block > 0 && block * SLOTS + self.offset(block) > slots.start {
+            block -= 1;
+        }
+        let last = slots.end.min(self.quotients).div_ceil(SLOTS);
+        set_bits((block..last).map(|block| self.blocks.occupieds(block)))
+            .map(|bit| block * SLOTS + bit)
+            .map(|quotient| (quotient, self.run(quotient).expect("an occupied quotient has a run")))
+            .skip_while(|(_, run)| run.end <= slots.start)
+            .take_while(|(_, run)| run.start < slots.end)
+            .collect()
     }
 
     /// How many slots from a block's first on belong to runs of earlier blocks.

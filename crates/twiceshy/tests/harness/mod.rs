@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy::quotient::Rsqf;
+use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy::{Adapted, AnyFilter, Digest, Error, Filter, Spec};
 
 /// Filters with short fingerprints and few cells, so that collisions, full
@@ -41,6 +41,18 @@ pub const SPECS: &[&str] = &[
     "rsqf:f=3,full=grow",
     "rsqf:f=4,full=error",
     "rsqf:f=32",
+    "telescoping:f=1,budget=8,full=grow",
+    "telescoping:f=2,budget=32",
+    "telescoping:f=1,budget=16,spent=reseed,full=grow",
+    "telescoping:f=2,budget=24,spent=reseed",
+    "telescoping:f=4,budget=56,spent=reseed",
+    "telescoping:f=4,budget=128,full=error",
+    "telescoping:f=8,code=tuned",
+    "uncompressed:f=1,full=grow",
+    "uncompressed:f=3",
+    "extension:f=1,budget=8,full=grow",
+    "extension:f=2,budget=32",
+    "extension:f=4,budget=56,full=error",
 ];
 
 /// SplitMix64, so that the tests do not lean on the generator they test.
@@ -273,6 +285,9 @@ fn load_alone(bytes: &[u8]) {
     ask(Swapping::load(bytes));
     ask(Cuckooing::load(bytes));
     ask(Rsqf::load(bytes));
+    ask(Telescoping::load(bytes));
+    ask(Uncompressed::load(bytes));
+    ask(Extending::load(bytes));
 }
 
 /// Where a file of filter and remote (`docs/format.md`) has its two parts.

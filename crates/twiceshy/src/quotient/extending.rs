@@ -1,0 +1,87 @@
+//! The extension adaptive filter ("exAF"): after a false positive the slot's
+//! fingerprint grows until it is no longer a prefix of the query's.
+//!
+//! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5 and appendix C.4;
+//! a simplification of the broom filter of Bender et al. Extensions are the
+//! first bits of a digest's second word; those of a block are one arithmetic
+//! code. Remainders never change, so a spent block drops its extensions and asks
+//! nobody.
+
+use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
+use crate::digest::Digest;
+use crate::spec::{Kind, Spec};
+
+use super::adaptive::{Learned, MOST_STATE, Rule};
+use super::place::Place;
+
+/// Extensions in one arithmetic code a block.
+#[derive(Clone)]
+pub struct Extending {
+    code: ExtensionCode,
+    /// Bits of a remainder.
+    width: u32,
+}
+
+/// The first `length` bits behind a digest's remainder.
+fn extension(digest: Digest, length: u8) -> Extension {
+    let bits = if length == 0 { 0 } else { digest.bits(64, length.into()) as u32 };
+    Extension { length, bits }
+}
+
+impl Rule for Extending {
+    const KINDS: &[Kind] = &[Kind::Extension];
+    const REMAINDERS_CHANGE: bool = false;
+
+    type Symbol = Extension;
+
+    fn new(spec: &Spec) -> Self {
+        Extending { code: ExtensionCode::for_budget(spec.budget), width: spec.f }
+    }
+
+    fn decode(&self, state: &[u8]) -> Learned<Extension> {
+        Learned { epoch: 0, slots: self.code.decode(word(state)) }
+    }
+
+    fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
+        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+        let mut state = [0; MOST_STATE];
+        state[..code.len()].copy_from_slice(&code);
+        Some(state)
+    }
+
+    #[inline(always)]
+    fn remainder(&self, place: &Place, _: u8, _: Extension) -> u64 {
+        place.remainder(self.width)
+    }
+
+    fn holds(&self, remainder: u64, place: &Place, _: u8, held: Extension) -> bool {
+        remainder == place.remainder(self.width) && held == extension(place.digest, held.length)
+    }
+
+    fn apart(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
+        let common = (query.digest.word(1) ^ stored.digest.word(1)).leading_zeros() as u8;
+        (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
+    }
+
+    #[inline(always)]
+    fn may_hold(&self, remainder: u64, place: &Place) -> bool {
+        remainder == place.remainder(self.width)
+    }
+
+    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
+        match word(state) {
+            0 => Some(remainder == place.remainder(self.width)),
+            _ => None,
+        }
+    }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
+        (0, self.code.decode_one(word(state), index))
+    }
+}
+
+fn word(state: &[u8]) -> u128 {
+    let mut word = [0; 16];
+    word[..state.len()].copy_from_slice(state);
+    u128::from_le_bytes(word)
+}

@@ -1,0 +1,175 @@
+//! The telescoping adaptive filter: after a false positive the slot takes the
+//! next remainder of its key.
+//!
+//! Lee, McCauley, Singh, Stein: "Telescoping Filter", sections 3 to 5. Remainder
+//! `i` of a digest is the `i`-th piece of `r` bits; a slot's *selector* says which
+//! one it holds. The selectors of a block are one arithmetic code:
+//!
+//! ```text
+//! word 0 * slots = quotient . | remainder 0 |        of the fraction
+//! word 1         = | remainder 1 | remainder 2 | ... | remainder 64 / r |
+//!
+//! a block's state = | code of its 64 selectors | epoch: a byte, with reseed only |
+//! ```
+//!
+//! A selector ends where word 1 does: what a slot holds is then either remainder
+//! 0 or one of the lanes of one word, which a query compares with all at once;
+//! only a match has to know the selector, and decodes. Past that a block counts
+//! as spent. (At `r = 8` that is selector 9; a block is spent with a probability
+//! of 0.3 before any of its slots gets there with 0.0001.)
+//!
+//! A spent block forgets its selectors, and its slots go back to remainder 0, as
+//! in the paper; or, with `spent=reseed`, to the remainder 0 of other hash
+//! functions, so that a false positive of the past returns with probability
+//! `2^-r` instead of 1. Its epoch counts how often.
+
+use crate::bits::lanes::Lanes;
+use crate::code::selectors::SelectorCode;
+use crate::digest::Digest;
+use crate::spec::{Code, Kind, Spec, WhenSpent};
+
+use super::adaptive::{Learned, MOST_STATE, Rule};
+use super::place::Place;
+
+/// Selectors in one arithmetic code a block.
+#[derive(Clone)]
+pub struct Telescoping {
+    code: SelectorCode,
+    /// Bits of a remainder.
+    width: u32,
+    /// Bytes of a block's code; an epoch has one more.
+    code_bytes: usize,
+    /// The remainders from 1 on, as lanes of one word; `None` where a remainder
+    /// is a single bit, which says nothing anyway.
+    lanes: Option<Lanes>,
+    reseeds: bool,
+}
+
+impl Telescoping {
+    /// The largest selector.
+    fn last(&self) -> u16 {
+        (64 / self.width) as u16
+    }
+
+    /// A block's epoch and code.
+    #[inline(always)]
+    fn parts(&self, state: &[u8]) -> (u8, u128) {
+        let (code, epoch) = state.split_at(self.code_bytes);
+        let mut word = [0; 16];
+        word[..code.len()].copy_from_slice(code);
+        (epoch.first().copied().unwrap_or(0), u128::from_le_bytes(word))
+    }
+
+    /// Whether any remainder of the digest is this one.
+    #[inline(always)]
+    fn has(&self, remainder: u64, first: u64, digest: Digest) -> bool {
+        remainder == first
+            || self.lanes.as_ref().is_none_or(|lanes| {
+                let others = digest.word(1) >> (64 - lanes.bits());
+                lanes.any_zero(others ^ lanes.broadcast(remainder))
+            })
+    }
+}
+
+/// Remainder number `selector` of a digest whose number 0 is `first`.
+#[inline(always)]
+pub(super) fn nth_remainder(digest: Digest, first: u64, selector: u16, width: u32) -> u64 {
+    match u32::from(selector) {
+        0 => first,
+        nth => digest.bits(64 + (nth - 1) * width, width),
+    }
+}
+
+/// The first selector from `selector` to `last` with which a stored digest's
+/// remainder is not the query's.
+pub(super) fn next_selector(
+    selector: u16,
+    last: u16,
+    remainders: impl Fn(u16) -> [u64; 2],
+) -> Option<u16> {
+    (selector..=last).find(|&selector| {
+        let [query, stored] = remainders(selector);
+        query != stored
+    })
+}
+
+impl Rule for Telescoping {
+    const KINDS: &[Kind] = &[Kind::Telescoping];
+    const REMAINDERS_CHANGE: bool = true;
+
+    type Symbol = u16;
+
+    fn new(spec: &Spec) -> Self {
+        let reseeds = spec.spent == WhenSpent::Reseed;
+        let budget = if reseeds { spec.budget - 8 } else { spec.budget };
+        Telescoping {
+            code: match spec.code {
+                Code::Tuned => SelectorCode::tuned(budget),
+                Code::General => SelectorCode::general(spec.f, budget),
+            },
+            width: spec.f,
+            code_bytes: budget as usize / 8,
+            lanes: Lanes::new(64 / spec.f, spec.f),
+            reseeds,
+        }
+    }
+
+    fn decode(&self, state: &[u8]) -> Learned<u16> {
+        let (epoch, code) = self.parts(state);
+        Learned { epoch, slots: self.code.decode(code) }
+    }
+
+    fn encode(&self, learned: &Learned<u16>) -> Option<[u8; MOST_STATE]> {
+        if learned.slots.iter().any(|&selector| selector > self.last()) {
+            return None;
+        }
+        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+        let mut state = [0; MOST_STATE];
+        state[..self.code_bytes].copy_from_slice(&code[..self.code_bytes]);
+        state[self.code_bytes] = learned.epoch;
+        Some(state)
+    }
+
+    fn next_epoch(&self, epoch: u8) -> u8 {
+        if self.reseeds { epoch.wrapping_add(1) } else { epoch }
+    }
+
+    #[inline(always)]
+    fn remainder(&self, place: &Place, epoch: u8, selector: u16) -> u64 {
+        let (digest, first) = if epoch == 0 {
+            (place.digest, place.remainder(self.width))
+        } else {
+            let digest = place.digest.rehashed(u64::from(epoch));
+            (digest, digest.bits(0, self.width))
+        };
+        nth_remainder(digest, first, selector, self.width)
+    }
+
+    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u16) -> Option<u16> {
+        next_selector(selector, self.last(), |selector| {
+            [query, stored].map(|place| self.remainder(place, epoch, selector))
+        })
+    }
+
+    #[inline(always)]
+    fn may_hold(&self, remainder: u64, place: &Place) -> bool {
+        self.reseeds || self.has(remainder, place.remainder(self.width), place.digest)
+    }
+
+    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
+        let (epoch, code) = self.parts(state);
+        let first = self.remainder(place, epoch, 0);
+        if code == 0 {
+            return Some(remainder == first);
+        }
+        if self.reseeds && !self.has(remainder, first, place.digest.rehashed(u64::from(epoch))) {
+            return Some(false);
+        }
+        None
+    }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u16) {
+        let (epoch, code) = self.parts(state);
+        (epoch, self.code.decode_one(code, index))
+    }
+}

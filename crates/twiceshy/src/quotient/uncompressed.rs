@@ -1,0 +1,62 @@
+//! The telescoping filter with its selectors stored as they are, a byte a slot
+//! ("uTAF"): to see what the arithmetic code costs and saves.
+//!
+//! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5. A digest's bits
+//! never end, so selectors go up to 255 before a block counts as spent.
+
+use crate::spec::{Kind, Spec};
+
+use super::adaptive::{Learned, MOST_STATE, Rule};
+use super::place::Place;
+use super::telescoping::{next_selector, nth_remainder};
+
+/// Selectors of a byte each.
+#[derive(Clone)]
+pub struct Uncompressed {
+    /// Bits of a remainder.
+    width: u32,
+}
+
+impl Rule for Uncompressed {
+    const KINDS: &[Kind] = &[Kind::Uncompressed];
+    const REMAINDERS_CHANGE: bool = true;
+
+    type Symbol = u8;
+
+    fn new(spec: &Spec) -> Self {
+        Uncompressed { width: spec.f }
+    }
+
+    fn decode(&self, state: &[u8]) -> Learned<u8> {
+        Learned { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
+    }
+
+    fn encode(&self, learned: &Learned<u8>) -> Option<[u8; MOST_STATE]> {
+        Some(learned.slots)
+    }
+
+    fn remainder(&self, place: &Place, _: u8, selector: u8) -> u64 {
+        let first = place.remainder(self.width);
+        nth_remainder(place.digest, first, selector.into(), self.width)
+    }
+
+    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
+        let remainders = |selector: u16| {
+            [query, stored].map(|place| self.remainder(place, epoch, selector as u8))
+        };
+        next_selector(selector.into(), u8::MAX.into(), remainders).map(|selector| selector as u8)
+    }
+
+    #[inline(always)]
+    fn may_hold(&self, _: u64, _: &Place) -> bool {
+        true
+    }
+
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+        Some(remainder == self.remainder(place, 0, state[index]))
+    }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
+        (0, state[index])
+    }
+}
