@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 14] = [
     "plain",
     "plain-full",
     "simplified",
@@ -16,6 +16,10 @@ const LABELS: [&str; 10] = [
     "swapping",
     "cuckooing",
     "rsqf",
+    "telescoping",
+    "telescoping-reseed",
+    "uncompressed",
+    "extension",
 ];
 
 /// A race of a fraction of a second.
@@ -132,7 +136,15 @@ fn adaptive_filters_have_far_fewer_false_positives_than_plain_ones() {
         .into_iter()
         .zip(rows.iter().map(|row| number(row, "false_positives")))
         .collect();
-    for adaptive in ["cyclic-1", "varying", "swapping", "cuckooing"] {
+    for adaptive in [
+        "cyclic-1",
+        "varying",
+        "swapping",
+        "cuckooing",
+        "telescoping",
+        "telescoping-reseed",
+        "extension",
+    ] {
         assert!(by_label[adaptive] * 10.0 < by_label["plain"], "{adaptive}: {by_label:?}");
     }
     for row in &rows {

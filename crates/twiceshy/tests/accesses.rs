@@ -3,7 +3,8 @@
 mod harness;
 
 use harness::Random;
-use twiceshy::{Accesses, Adapted, AnyFilter, Spec};
+use twiceshy::quotient::Telescoping;
+use twiceshy::{Accesses, Adapted, AnyFilter, Filter, MemorySet, Ordered, Spec};
 
 fn filled(spec: &str, keys: usize, random: &mut Random) -> AnyFilter {
     let spec: Spec = spec.parse().expect("a filter");
@@ -40,7 +41,14 @@ fn an_insertion_makes_a_constant_number_of_accesses() {
             assert!((1.0..1.5).contains(&writes), "{spec}: {writes} writes a key");
         }
     }
-    for spec in ["plain:f=12", "simplified:f=12", "rsqf:f=10"] {
+    for spec in [
+        "plain:f=12",
+        "simplified:f=12",
+        "rsqf:f=10",
+        "telescoping:f=10",
+        "uncompressed:f=10",
+        "extension:f=10",
+    ] {
         let filter = filled(spec, 20_000, &mut random);
         assert_eq!(filter.accesses().writes, 20_000, "{spec}: the set takes each key once");
         // Only a key that the filter takes for stored is looked up first:
@@ -95,6 +103,79 @@ fn an_adaptation_reads_only_what_collides_and_what_it_moves() {
         }
         assert!(fixed > 500, "{spec}: {fixed} fixed queries prove little");
     }
+}
+
+/// Adapting scans the colliding quotient, and for each block that is spent the
+/// block's quotients: nothing else. An extending filter recomputes nothing.
+#[test]
+fn an_adapting_quotient_filter_scans_the_colliding_quotient_and_spent_blocks() {
+    for spec in [
+        "telescoping:f=4,budget=32",
+        "telescoping:f=4,budget=32,spent=reseed",
+        "telescoping:f=3,budget=56",
+        "uncompressed:f=4",
+        "extension:f=4,budget=56",
+    ] {
+        let mut random = Random(4);
+        let mut filter = filled(spec, 10_000, &mut random);
+        let (mut fixed, mut spent) = (0, 0);
+        for query in random.digests(60_000) {
+            let (accesses, stats) = (filter.accesses(), filter.stats());
+            match filter.adapt(query).expect("in memory") {
+                Adapted::Absent => assert_eq!(filter.accesses(), accesses),
+                Adapted::Fixed => {
+                    fixed += 1;
+                    let blocks = filter.stats().spent - stats.spent;
+                    spent += blocks;
+                    let rescans = if spec.starts_with("extension") { 0 } else { blocks };
+                    let reads = difference(filter.accesses(), accesses);
+                    assert_eq!(reads, (1 + rescans, 0), "{spec}: {blocks} spent");
+                }
+                outcome => panic!("{spec}: {outcome:?}"),
+            }
+        }
+        assert!(fixed > 500, "{spec}: {fixed} fixed queries prove little");
+        assert_eq!(spent > 100, !spec.starts_with("uncompressed"), "{spec}: {spent} blocks");
+    }
+}
+
+/// Who hands over what the verifying read returned pays nothing more, unless a
+/// block is spent.
+#[test]
+fn adapting_with_what_was_read_makes_no_access() {
+    let mut random = Random(5);
+    let spec = "telescoping:f=4,budget=32".parse().expect("a filter");
+    let mut filter = Telescoping::new(&spec, 10_000).expect("a capacity");
+    let mut remote = MemorySet::new();
+    let keys = random.digests(10_000);
+    keys.iter().for_each(|&key| assert!(filter.insert(key, &mut remote).expect("room")));
+    let (mut fixed, mut spent) = (0, 0);
+    for query in random.digests(30_000) {
+        let mut read = Vec::new();
+        remote.visit(filter.range(query), &mut |digest| read.push(digest)).expect("in memory");
+        let (before, stats) = (remote.accesses(), filter.stats());
+        let positive = filter.contains(query);
+        let outcome = filter.adapt_with(query, &read, &mut remote).expect("in memory");
+        assert_eq!(outcome, if positive { Adapted::Fixed } else { Adapted::Absent });
+        assert!(!filter.contains(query));
+        let blocks = filter.stats().spent - stats.spent;
+        assert_eq!(difference(remote.accesses(), before), (blocks, 0));
+        fixed += u32::from(positive);
+        spent += blocks;
+    }
+    assert!(fixed > 1000 && spent > 100, "{fixed} fixed, {spent} blocks spent");
+    filter.check(&mut remote).expect("every invariant holds");
+    for &key in &keys[..100] {
+        let mut read = Vec::new();
+        remote.visit(filter.range(key), &mut |digest| read.push(digest)).expect("in memory");
+        assert!(read.contains(&key));
+        let outcome = filter.adapt_with(key, &read, &mut remote).expect("in memory");
+        assert_eq!(outcome, Adapted::Stored);
+        // What is not what the filter holds is not believed.
+        let outcome = filter.adapt_with(key, &[], &mut remote).expect("in memory");
+        assert_eq!(outcome, Adapted::Stored);
+    }
+    filter.check(&mut remote).expect("every invariant holds");
 }
 
 /// A static filter asks once whether the answer was right.

@@ -11,7 +11,8 @@ mod harness;
 
 use harness::Random;
 use twiceshy::cuckoo::bounds::theorem_5_1_rate;
-use twiceshy::{Adapted, AnyFilter, Spec};
+use twiceshy::quotient::{Telescoping, Uncompressed};
+use twiceshy::{Adapted, AnyFilter, Filter, MemorySet, Ordered, Spec};
 
 const SIGMAS: f64 = 5.5;
 
@@ -83,8 +84,18 @@ fn first_pass_rates_are_those_of_the_formula() {
 #[test]
 fn first_pass_rates_of_quotient_filters_are_those_of_the_formula() {
     let mut random = Random(12);
-    for (f, samples) in [(1, 200_000), (4, 1_000_000), (8, 4_000_000), (13, 40_000_000)] {
-        let spec = spec("rsqf").with_fingerprint(f).expect("a fingerprint");
+    let shapes = [
+        ("rsqf", 1, 200_000),
+        ("rsqf", 4, 1_000_000),
+        ("rsqf", 8, 4_000_000),
+        ("rsqf", 13, 40_000_000),
+        ("telescoping", 4, 1_000_000),
+        ("telescoping:spent=reseed", 8, 4_000_000),
+        ("uncompressed", 8, 4_000_000),
+        ("extension", 8, 4_000_000),
+    ];
+    for (kind, f, samples) in shapes {
+        let spec = spec(kind).with_fingerprint(f).expect("a fingerprint");
         // The number of keys in the runs is fixed, the queries are independent;
         // the keys' own chance adds a share of `rate * samples / slots` to the
         // variance, so the slots are many where the rate is high.
@@ -221,5 +232,82 @@ fn the_simplified_filter_keeps_theorem_5_1_with_and_without_stash() {
         // And it is no looser than its two reasons: several equal fingerprints
         // in a bin, and little else.
         assert!(count as f64 > 0.95 * 4e6 * bound, "{count} of {bound}");
+    }
+}
+
+/// Tells a filter of `per_key` distinct false positives for each of its keys
+/// until none is left.
+fn saturate<F: Filter<Remote = dyn Ordered>>(filter: &mut F, per_key: u64, random: &mut Random) {
+    let keys = filter.stats().capacity;
+    let mut remote = MemorySet::new();
+    for digest in random.digests(keys) {
+        filter.insert(digest, &mut remote).expect("room up to the capacity");
+    }
+    let seed = random.next();
+    loop {
+        let (mut queries, mut fixed) = (Random(seed), 0);
+        for _ in 0..per_key * keys as u64 {
+            let outcome = filter.adapt(queries.digest(), &mut remote).expect("in memory");
+            fixed += u32::from(outcome == Adapted::Fixed);
+        }
+        if fixed == 0 {
+            return;
+        }
+    }
+}
+
+/// A key's quotient met `z` queries, Poisson of mean `load per_key`, and its
+/// selector passes each value unless all of them differ from it there:
+/// `Pr[v >= k] = E[(1 - (1 - 2^-8)^z)^k]`. The table has those of the checklist,
+/// at 1, 5, 10 and 20 queries a key.
+///
+/// 190,000 keys; two of one quotient share their `z`, which adds less than 1 % to
+/// the variance of a count. Values that fewer than 100 keys should have are
+/// counted together with the larger ones, and left out below that.
+#[test]
+fn selectors_are_distributed_as_in_the_exact_model() {
+    const KEYS: usize = 190_000;
+    let at_least = |per_key: f64, k: i32| {
+        let mean = 0.95 * per_key;
+        let (mut sum, mut probability, mut equal) = (0.0, (-mean).exp(), 1.0f64);
+        for z in 1..1000 {
+            sum += probability * (1.0 - equal).powi(k);
+            probability *= mean / f64::from(z);
+            equal *= 255.0 / 256.0;
+        }
+        sum
+    };
+    let table = [
+        (1, [0.9963, 0.003676, 2.7843e-05]),
+        (5, [0.98162, 0.017976, 0.00039748]),
+        (10, [0.96357, 0.034968, 0.0013982]),
+        (20, [0.92847, 0.066165, 0.0049464]),
+    ];
+    for (per_key, expected) in table {
+        for (k, expected) in (0..).zip(expected) {
+            let model = at_least(per_key as f64, k) - at_least(per_key as f64, k + 1);
+            assert!((model / expected - 1.0).abs() < 1e-3, "{per_key} {k}: {model}");
+        }
+        let mut random = Random(50 + per_key);
+        let mut plain = Uncompressed::new(&spec("uncompressed:f=8"), KEYS).expect("a capacity");
+        saturate(&mut plain, per_key, &mut random);
+        // With so large a budget no block is spent.
+        let wide = spec("telescoping:f=8,budget=128");
+        let mut coded = Telescoping::new(&wide, KEYS).expect("a capacity");
+        saturate(&mut coded, per_key, &mut random);
+        assert_eq!(coded.stats().spent, 0);
+        let plain: Vec<u32> = plain.symbols().map(u32::from).collect();
+        let coded: Vec<u32> = coded.symbols().map(u32::from).collect();
+        for (name, selectors) in [("uncompressed", plain), ("telescoping", coded)] {
+            assert_eq!(selectors.len(), KEYS);
+            for k in 1..=3 {
+                let p = at_least(per_key as f64, k);
+                if p * KEYS as f64 >= 100.0 {
+                    let count = selectors.iter().filter(|&&v| v as i32 >= k).count();
+                    let what = format!("{name}: selectors of {k} or more after {per_key} a key");
+                    assert_near(count as u64, KEYS as u64, p, &what);
+                }
+            }
+        }
     }
 }
