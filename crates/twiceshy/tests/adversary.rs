@@ -54,19 +54,68 @@ fn play(spec: &str, per_key: usize) -> Played {
     Played { rounds, filter }
 }
 
+/// One pass finds the first-pass rate, nine more find nothing: a tenth of it.
+/// 249,036 queries, 918 expected false positives, 5.5 standard deviations.
+fn assert_first_round(played: &Played) {
+    let first_pass = played.filter.spec().first_pass_rate(0.95);
+    let off = (10.0 * played.rounds[0] / first_pass - 1.0) * (first_pass * KEYS as f64).sqrt();
+    assert!(off.abs() < 5.5, "{}: {:?}, {off:.1} sigma", played.filter.spec(), played.rounds);
+}
+
+/// Figures of the public C implementation (which differ between seeds by a factor
+/// of two where counts are small): 0.037 %, 0, 0, 0.23 % for the telescoping
+/// filter at 1, 5, 10 and 20 queries a key, 0.035 % at 20 for the uncompressed.
+/// Up to 10 the rate stays below epsilon in every round.
+#[test]
+fn telescoping_filters_withstand_up_to_20_queries_a_key() {
+    for spec in ["telescoping:f=8,code=tuned", "telescoping:f=8,spent=reseed", "uncompressed:f=8"] {
+        assert_first_round(&play(spec, 1));
+        for per_key in [5, 10] {
+            let played = play(spec, per_key);
+            assert!(played.rounds.iter().all(|&rate| rate < 1.0 / 256.0), "{:?}", played.rounds);
+            assert_eq!(played.last(), 0.0, "{spec} at {per_key}");
+        }
+        let last = play(spec, 20).last();
+        assert!(last < 2.0 * 0.0023, "{spec} at 20: {last}");
+    }
+}
+
+/// The C implementation has 0.037 %, 1.4 %, 6.7 %, 99 %. Ours refuses fewer blocks, as
+/// slots behind the last extended one cost nothing, so it is better while there
+/// is anything to win.
+#[test]
+fn the_extending_filter_collapses_at_20_queries_a_key() {
+    assert_first_round(&play("extension:f=8", 1));
+    for (per_key, most) in [(5, 0.014), (10, 0.067)] {
+        let played = play("extension:f=8", per_key);
+        assert!(played.last() < 2.0 * most, "{per_key}: {:?}", played.rounds);
+    }
+    let last = play("extension:f=8", 20).last();
+    assert!(last > 0.9, "at 20: {last}");
+}
+
 /// The table of `docs/papers.md`.
 #[test]
 #[ignore = "takes minutes; run it with --release -- --ignored --nocapture"]
 fn the_whole_table() {
-    let filters = std::env::var("ONLY").unwrap_or_else(|_| {
-        "telescoping:f=8,code=tuned telescoping:f=8 telescoping:f=8,spent=reseed uncompressed:f=8 \
-         extension:f=8"
-            .into()
-    });
-    for spec in filters.split_whitespace() {
+    let filters = [
+        "telescoping:f=8,code=tuned",
+        "telescoping:f=8",
+        "telescoping:f=8,spent=reseed",
+        "uncompressed:f=8",
+        "extension:f=8",
+    ];
+    for spec in filters {
         for per_key in [1, 5, 10, 20, 50, 100] {
             let started = std::time::Instant::now();
             let played = play(spec, per_key);
+            // Past the cliff, a block that resets loses for good; one that takes
+            // other hash functions does not.
+            if per_key >= 50 {
+                let wins = spec.contains("reseed") || spec.contains("uncompressed");
+                let last = played.last();
+                assert!(if wins { last < 0.001 } else { last > 0.5 }, "{spec} {per_key}: {last}");
+            }
             println!(
                 "| {spec} | {per_key} | {:.4} % | {} rounds | {} spent | {:.1?} |",
                 100.0 * played.last(),
