@@ -6,6 +6,7 @@ mod batch;
 mod bits;
 pub mod cuckoo;
 mod digest;
+mod digest_trie;
 mod error;
 mod filter;
 #[doc(hidden)]
