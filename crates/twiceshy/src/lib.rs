@@ -7,6 +7,7 @@ mod bits;
 mod code;
 pub mod cuckoo;
 mod digest;
+mod digest_trie;
 mod error;
 mod filter;
 #[doc(hidden)]
