@@ -64,6 +64,15 @@ pub fn entry_as_large<I: Item>(text: &str, name: &str, digester: impl Digester<I
     }
 }
 
+/// The same with cells for that many keys, however few it is filled with.
+pub fn entry_for<I: Item>(text: &str, capacity: usize, digester: impl Digester<I>) -> Entry<I> {
+    let spec: Spec = text.parse().expect("a description of ours");
+    Entry {
+        name: text.to_string(),
+        make: Box::new(move |_| contender(&spec, capacity, digester.clone())),
+    }
+}
+
 fn contender<I: Item, D: Digester<I>>(
     spec: &Spec,
     keys: usize,
