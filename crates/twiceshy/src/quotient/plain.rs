@@ -23,6 +23,7 @@
 
 use crate::any::{Build, spec_of};
 use crate::batch::in_batches;
+use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -86,19 +87,16 @@ impl Rsqf {
 
     #[inline(always)]
     fn fingerprint(&self, digest: Digest) -> Fingerprint {
-        let product = u128::from(digest.word(0)) * self.runs.quotients() as u128;
+        self.cut(digest.word(0))
+    }
+
+    #[inline(always)]
+    fn cut(&self, word: u64) -> Fingerprint {
+        let product = u128::from(word) * self.runs.quotients() as u128;
         Fingerprint {
             quotient: (product >> 64) as usize,
             remainder: product as u64 >> (64 - self.runs.width()),
         }
-    }
-
-    #[inline(always)]
-    fn holds(&self, fingerprint: &Fingerprint) -> bool {
-        let run = self.runs.run(fingerprint.quotient);
-        run.is_some_and(|mut run| {
-            run.any(|slot| self.runs.remainder(slot) == fingerprint.remainder)
-        })
     }
 
     /// Adds a digest's fingerprint without asking the remote, as a filter with
@@ -114,11 +112,7 @@ impl Rsqf {
             return false;
         }
         let Fingerprint { quotient, remainder } = fingerprint;
-        let shift = self.runs.insert(quotient, remainder, |runs, run| {
-            // From the end, because what comes in order belongs there.
-            let behind = run.clone().rev().take_while(|&slot| runs.remainder(slot) > remainder);
-            run.len() - behind.count()
-        });
+        let shift = self.runs.insert_in_order(quotient, remainder);
         self.counts.kicks += (shift.to - shift.from) as u64;
         true
     }
@@ -128,11 +122,7 @@ impl Rsqf {
     /// `false` when there is no such fingerprint.
     pub fn delete(&mut self, digest: Digest) -> bool {
         let Fingerprint { quotient, remainder } = self.fingerprint(digest);
-        let Some(mut run) = self.runs.run(quotient) else { return false };
-        let Some(index) = run.position(|slot| self.runs.remainder(slot) == remainder) else {
-            return false;
-        };
-        let shift = self.runs.remove(quotient, index);
+        let Some(shift) = self.runs.remove_one(quotient, remainder) else { return false };
         self.counts.kicks += (shift.to - shift.from) as u64;
         true
     }
@@ -220,6 +210,45 @@ impl Rsqf {
     }
 }
 
+/// [`Filter::contains`] of a digest's first word.
+struct Query<'a> {
+    filter: &'a Rsqf,
+    word: u64,
+}
+
+impl Work for Query<'_> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> bool {
+        let Fingerprint { quotient, remainder } = self.filter.cut(self.word);
+        self.filter.runs.holds(words, quotient, remainder)
+    }
+}
+
+/// [`Filter::contains_many`].
+struct Queries<'a> {
+    filter: &'a Rsqf,
+    digests: &'a [Digest],
+    found: &'a mut [bool],
+}
+
+impl Work for Queries<'_> {
+    type Outcome = ();
+
+    #[inline(always)]
+    fn run(self, words: impl Words) {
+        let Queries { filter, digests, found } = self;
+        in_batches(
+            digests,
+            found,
+            |digest| filter.fingerprint(digest),
+            |fingerprint| filter.runs.prefetch(fingerprint.quotient),
+            |fingerprint| filter.runs.holds(words, fingerprint.quotient, fingerprint.remainder),
+        );
+    }
+}
+
 impl Build for Rsqf {
     /// A filter's bins are its slots.
     fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
@@ -259,17 +288,11 @@ impl Filter for Rsqf {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        self.holds(&self.fingerprint(digest))
+        tuned(Query { filter: self, word: digest.word(0) })
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        in_batches(
-            digests,
-            found,
-            |digest| self.fingerprint(digest),
-            |fingerprint| self.runs.prefetch(fingerprint.quotient),
-            |fingerprint| self.holds(fingerprint),
-        );
+        tuned(Queries { filter: self, digests, found });
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {

@@ -24,9 +24,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::bits::word::{low_bits, rank, select};
+use crate::bits::word::{Words, Work, low_bits, rank, tuned};
 
-use super::block::{Blocks, SLOTS};
+use super::block::{Blocks, Head, SLOTS};
 
 /// The byte of an offset that is in the map.
 const LONG: u8 = u8::MAX;
@@ -103,36 +103,56 @@ impl Runs {
     }
 
     /// The slots of a quotient's run, if it has one.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for variants that know slots by number"))]
     #[inline]
     pub(crate) fn run(&self, quotient: usize) -> Option<Range<usize>> {
-        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
-        let occupieds = self.blocks.occupieds(block);
-        if occupieds >> bit & 1 == 0 {
-            return None;
-        }
-        let reached = block * SLOTS + self.offset(block);
-        let last = self.runend(reached, rank(occupieds, bit) - 1);
-        Some(self.start(last, reached.max(quotient))..last + 1)
+        let (occupied, run) = tuned(Lookup { runs: self, quotient });
+        occupied.then_some(run)
     }
 
-    /// The first slot behind all runs of quotients up to `quotient`, or one
-    /// before it that is not behind its block's first.
-    fn used_until(&self, quotient: usize) -> usize {
+    /// Whether a quotient has a run, and its slots. Of one that has none, no
+    /// slots, at the one where it would start.
+    #[inline(always)]
+    fn find(&self, words: impl Words, quotient: usize) -> (bool, Range<usize>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
-        let reached = block * SLOTS + self.offset(block);
-        match rank(self.blocks.occupieds(block), bit) {
-            0 => reached,
-            runs => self.runend(reached, runs - 1) + 1,
+        let head = self.blocks.head(block);
+        let occupied = head.occupieds >> bit & 1 == 1;
+        if let Some(near) = Near::new(head) {
+            let (start, end) = near.run(words, bit);
+            if end < u64::BITS {
+                let slot = |bit: u32| block * SLOTS + bit as usize;
+                return (occupied, slot(start.max(bit))..slot(end.max(bit)));
+            }
         }
+        (occupied, self.find_far(quotient))
+    }
+
+    /// The slots of [`Runs::find`], wherever they are.
+    #[inline(never)]
+    fn find_far(&self, quotient: usize) -> Range<usize> {
+        tuned(FarLookup { runs: self, quotient })
+    }
+
+    /// Whether a quotient's run has this remainder.
+    #[inline(always)]
+    pub(crate) fn holds(&self, words: impl Words, quotient: usize, remainder: u64) -> bool {
+        let (_, run) = self.find(words, quotient);
+        self.blocks.any(run, remainder)
+    }
+
+    /// The first slot behind `runs` runs from slot `from` on.
+    #[inline(always)]
+    fn used_from(&self, words: impl Words, from: usize, runs: u32) -> usize {
+        if runs == 0 { from } else { self.runend(words, from, runs - 1) + 1 }
     }
 
     /// The slot of runend number `index` from slot `from` on.
-    #[inline]
-    fn runend(&self, from: usize, mut index: u32) -> usize {
+    #[inline(always)]
+    fn runend(&self, words: impl Words, from: usize, mut index: u32) -> usize {
         let mut block = from / SLOTS;
         let mut ends = self.blocks.runends(block) & !low_bits((from % SLOTS) as u32);
         loop {
-            let bit = select(ends, index);
+            let bit = words.select(ends, index);
             if bit < 64 {
                 return block * SLOTS + bit as usize;
             }
@@ -143,7 +163,7 @@ impl Runs {
     }
 
     /// Where the run that ends at `last` starts, which is at `least` or behind.
-    #[inline]
+    #[inline(always)]
     fn start(&self, last: usize, least: usize) -> usize {
         let mut block = last / SLOTS;
         let mut ends = self.blocks.runends(block) & low_bits((last % SLOTS) as u32);
@@ -157,93 +177,106 @@ impl Runs {
         }
     }
 
+    /// The first slot from a block's first on that no run of earlier blocks has.
+    #[inline(always)]
+    fn reached(&self, block: usize) -> usize {
+        if block == self.blocks.count() {
+            return self.blocks.slots();
+        }
+        block * SLOTS + self.offset(block)
+    }
+
     /// The first empty slot from `slot` on; it may be one behind the last block.
-    fn first_empty(&self, mut slot: usize) -> usize {
+    #[inline(always)]
+    fn first_empty(&self, words: impl Words, mut slot: usize) -> usize {
         while slot < self.blocks.slots() {
-            let used = self.used_until(slot);
-            if used <= slot {
-                break;
+            let block = slot / SLOTS;
+            if let Some(near) = Near::new(self.blocks.head(block)) {
+                let mut bit = (slot % SLOTS) as u32;
+                while bit < u64::BITS {
+                    let (_, used) = near.run(words, bit);
+                    if used <= bit {
+                        return block * SLOTS + bit as usize;
+                    }
+                    bit = used;
+                }
             }
-            slot = used;
+            // Everything up to the next block is in use.
+            slot = self.reached(block + 1);
         }
         slot
+    }
+
+    /// The first slot from `end` on, behind a run, that is empty or where a run
+    /// starts at its own quotient: what is before it moves when a slot is taken
+    /// out of that run.
+    #[inline(always)]
+    fn first_unmoved(&self, words: impl Words, mut end: usize) -> usize {
+        loop {
+            let block = (end - 1) / SLOTS;
+            if let Some(near) = Near::new(self.blocks.head(block)) {
+                let mut last = ((end - 1) % SLOTS) as u32;
+                while last < u64::BITS - 1 {
+                    let (_, used) = near.run(words, last);
+                    if used <= last + 1 {
+                        return block * SLOTS + last as usize + 1;
+                    }
+                    last = used - 1;
+                }
+            }
+            let reached = self.reached(block + 1);
+            if reached <= end {
+                return end;
+            }
+            end = reached;
+        }
     }
 
     /// Puts a remainder into a quotient's run. Where it has one already, `index`
     /// is told its slots and says which number the new one gets, from 0 to the
     /// run's length.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for variants that know slots by number"))]
+    #[inline]
     pub(crate) fn insert(
         &mut self,
         quotient: usize,
         remainder: u64,
         index: impl FnOnce(&Self, Range<usize>) -> usize,
     ) -> Shift {
-        assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
-        let run = self.run(quotient);
-        let (from, index) = match &run {
-            Some(run) => {
-                let index = index(self, run.clone());
-                assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
-                (run.start + index, index)
-            }
-            None => (quotient.max(self.used_until(quotient)), 0),
+        let index = |runs: &Self, run: Range<usize>| match run.is_empty() {
+            true => 0,
+            false => index(runs, run),
         };
-        let to = self.first_empty(from);
-        if to == self.blocks.slots() {
-            // Twice as many as there are behind the quotients, so that a run of
-            // n slots costs log n allocations.
-            let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);
-            self.blocks.push(behind - 1);
-        }
-        self.blocks.shift_up(from, to);
-        self.blocks.set_remainder(from, remainder);
-        match run {
-            Some(run) => {
-                self.blocks.set_runend(from, index == run.len());
-                if index == run.len() {
-                    self.blocks.set_runend(from - 1, false);
-                }
-            }
-            None => {
-                self.blocks.set_runend(from, true);
-                self.blocks.set_occupied(quotient, true);
-            }
-        }
-        self.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
-        self.len += 1;
-        Shift { from, to }
+        tuned(Insertion { runs: self, quotient, remainder, index })
+    }
+
+    /// Puts a remainder into a quotient's run, which is in order of remainders,
+    /// behind the last that is not larger.
+    #[inline]
+    pub(crate) fn insert_in_order(&mut self, quotient: usize, remainder: u64) -> Shift {
+        let index = |runs: &Self, run| runs.blocks.count_up_to(run, remainder);
+        tuned(Insertion { runs: self, quotient, remainder, index })
     }
 
     /// Takes slot number `index` out of a quotient's run.
     ///
     /// # Panics
     /// If the run has no such slot.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for variants that know slots by number"))]
     pub(crate) fn remove(&mut self, quotient: usize, index: usize) -> Shift {
-        let run = self.run(quotient).expect("the quotient has a run");
-        assert!(index < run.len(), "slot {index} of a run of {}", run.len());
-        let from = run.start + index;
-        // Runs behind this one move up to the first that starts at its own
-        // quotient, or to the first empty slot.
-        let mut behind = run.end;
-        while behind < self.blocks.slots() {
-            let used = self.used_until(behind - 1);
-            if used <= behind {
-                break;
-            }
-            behind = used;
-        }
-        let to = behind - 1;
-        if run.len() == 1 {
-            self.blocks.set_occupied(quotient, false);
-        } else if index + 1 == run.len() {
-            self.blocks.set_runend(from - 1, true);
-        }
-        self.blocks.shift_down(from, to);
-        self.blocks.set_remainder(to, 0);
-        self.blocks.set_runend(to, false);
-        self.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
-        self.len -= 1;
-        Shift { from, to }
+        let pick = |_: &Self, run: Range<usize>| {
+            assert!(index < run.len(), "slot {index} of a run of {}", run.len());
+            Some(run.start + index)
+        };
+        tuned(Removal { runs: self, quotient, pick }).expect("a slot was picked")
+    }
+
+    /// Takes the first slot with this remainder out of a quotient's run; `None`
+    /// where there is none.
+    #[inline]
+    pub(crate) fn remove_one(&mut self, quotient: usize, remainder: u64) -> Option<Shift> {
+        let pick = |runs: &Self, run| runs.blocks.first(run, remainder);
+        tuned(Removal { runs: self, quotient, pick })
     }
 
     /// How many slots from a block's first on belong to runs of earlier blocks.
@@ -255,30 +288,51 @@ impl Runs {
         }
     }
 
-    /// Adds one to the offset of each of these blocks. Those in the map go in
-    /// one pass: a run of n slots has n / 64 of them.
+    /// Adds one to the offset of each of these blocks.
+    #[inline(always)]
     fn raise_offsets(&mut self, blocks: Range<usize>) {
+        let mut long = false;
+        for block in blocks.clone() {
+            let byte = self.blocks.offset(block);
+            self.blocks.set_offset(block, byte.saturating_add(1));
+            long |= byte >= LONG - 1;
+        }
+        if long {
+            self.raise_long_offsets(blocks);
+        }
+    }
+
+    /// The same in the map, in one pass: a run of n slots has n / 64 of them.
+    #[cold]
+    fn raise_long_offsets(&mut self, blocks: Range<usize>) {
         self.long_offsets.range_mut(blocks.clone()).for_each(|(_, offset)| *offset += 1);
         for block in blocks {
-            let byte = self.blocks.offset(block);
-            if byte == LONG {
-                continue;
-            }
-            self.blocks.set_offset(block, byte + 1);
-            if byte + 1 == LONG {
-                self.long_offsets.insert(block, usize::from(LONG));
+            if self.blocks.offset(block) == LONG {
+                self.long_offsets.entry(block).or_insert(usize::from(LONG));
             }
         }
     }
 
     /// Takes one from the offset of each of these blocks.
+    #[inline(always)]
     fn lower_offsets(&mut self, blocks: Range<usize>) {
+        let mut long = false;
         for block in blocks.clone() {
             let byte = self.blocks.offset(block);
-            if byte != LONG {
+            if byte == LONG {
+                long = true;
+            } else {
                 self.blocks.set_offset(block, byte - 1);
             }
         }
+        if long {
+            self.lower_long_offsets(blocks);
+        }
+    }
+
+    /// The same in the map.
+    #[cold]
+    fn lower_long_offsets(&mut self, blocks: Range<usize>) {
         let mut short_again = Vec::new();
         for (&block, offset) in self.long_offsets.range_mut(blocks) {
             *offset -= 1;
@@ -390,6 +444,143 @@ impl Runs {
             Some(slot) => Err(format!("slot {slot} is empty and holds a remainder")),
             None => Ok(()),
         }
+    }
+}
+
+/// The runs of a block, seen from within it: what is not in it is at 64.
+#[derive(Clone, Copy)]
+struct Near {
+    occupieds: u64,
+    /// The slots behind the runs of earlier blocks and behind each of its own.
+    behinds: u64,
+}
+
+impl Near {
+    /// `None` where runs of earlier blocks reach past it.
+    #[inline(always)]
+    fn new(head: Head) -> Option<Self> {
+        let Head { occupieds, runends, offset } = head;
+        (usize::from(offset) < SLOTS)
+            .then(|| Near { occupieds, behinds: ((runends >> offset) << 1 | 1) << offset })
+    }
+
+    /// The slots behind the runs of quotients below `bit`, and up to it. There is
+    /// no branch on whether it has a run: in a query of an absent key that would
+    /// be guessed wrong two times in five.
+    #[inline(always)]
+    fn run(self, words: impl Words, bit: u32) -> (u32, u32) {
+        let own = (self.occupieds >> bit & 1) as u32;
+        words.select_two(self.behinds, rank(self.occupieds, bit), own)
+    }
+}
+
+/// [`Runs::find_far`].
+struct FarLookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+}
+
+impl Work for FarLookup<'_> {
+    type Outcome = Range<usize>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Range<usize> {
+        let FarLookup { runs, quotient } = self;
+        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        let occupieds = runs.blocks.occupieds(block);
+        let reached = block * SLOTS + runs.offset(block);
+        let (before, own) = (rank(occupieds, bit), occupieds >> bit & 1);
+        let used = runs.used_from(words, reached, before + own as u32);
+        let start = if own == 1 { runs.start(used - 1, reached) } else { used };
+        start.max(quotient)..used.max(quotient)
+    }
+}
+
+/// [`Runs::run`].
+struct Lookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+}
+
+impl Work for Lookup<'_> {
+    type Outcome = (bool, Range<usize>);
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Self::Outcome {
+        self.runs.find(words, self.quotient)
+    }
+}
+
+/// [`Runs::insert`] and [`Runs::insert_in_order`]: `index` is told the slots of
+/// the quotient's run, of which there may be none.
+struct Insertion<'a, I> {
+    runs: &'a mut Runs,
+    quotient: usize,
+    remainder: u64,
+    index: I,
+}
+
+impl<I: FnOnce(&Runs, Range<usize>) -> usize> Work for Insertion<'_, I> {
+    type Outcome = Shift;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Shift {
+        let Insertion { runs, quotient, remainder, index } = self;
+        assert!(quotient < runs.quotients, "quotient {quotient} of {}", runs.quotients);
+        let (occupied, run) = runs.find(words, quotient);
+        if !occupied && run.end == quotient {
+            // Its own slot is empty, as every other is on the way to full.
+            runs.blocks.set_occupied(quotient, true);
+            runs.blocks.set_runend(quotient, true);
+            runs.blocks.set_remainder(quotient, remainder);
+            runs.len += 1;
+            return Shift { from: quotient, to: quotient };
+        }
+        let from = run.start + index(runs, run.clone());
+        assert!(from <= run.end, "slot {from} in the run {run:?}");
+        let to = runs.first_empty(words, run.end);
+        if to == runs.blocks.slots() {
+            // Twice as many as there are behind the quotients, so that a run of
+            // n slots costs log n allocations.
+            let behind = runs.blocks.count() - runs.quotients.div_ceil(SLOTS);
+            runs.blocks.push(behind - 1);
+        }
+        // A run that was there ends with the same runend, one slot on: a slot
+        // that is none has come in at its start.
+        runs.blocks.insert_runend(run.start, to, !occupied);
+        runs.blocks.insert_remainder(from, to, remainder);
+        runs.blocks.set_occupied(quotient, true);
+        runs.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
+        runs.len += 1;
+        Shift { from, to }
+    }
+}
+
+/// [`Runs::remove`] and [`Runs::remove_one`]: `pick` is told the slots of the
+/// quotient's run, of which there may be none, and says which.
+struct Removal<'a, P> {
+    runs: &'a mut Runs,
+    quotient: usize,
+    pick: P,
+}
+
+impl<P: FnOnce(&Runs, Range<usize>) -> Option<usize>> Work for Removal<'_, P> {
+    type Outcome = Option<Shift>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Option<Shift> {
+        let Removal { runs, quotient, pick } = self;
+        let (_, run) = runs.find(words, quotient);
+        let from = pick(runs, run.clone())?;
+        let to = runs.first_unmoved(words, run.end) - 1;
+        // The runend goes with the last slot of a run. Of another, one that is
+        // none goes, and the first is as good as any.
+        runs.blocks.remove_runend(run.start, to);
+        runs.blocks.remove_remainder(from, to);
+        runs.blocks.set_occupied(quotient, run.end - run.start > 1);
+        runs.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
+        runs.len -= 1;
+        Some(Shift { from, to })
     }
 }
 
