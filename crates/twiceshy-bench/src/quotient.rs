@@ -7,7 +7,7 @@
 use twiceshy::Digest;
 
 use crate::contender::Entry;
-use crate::measure::{Op, Plan, run_with_bulk};
+use crate::measure::{LARGE, Op, Plan, run_with_bulk};
 use crate::ours::{self, Ready};
 use crate::peers::{self, QFILTER};
 use crate::report::Report;
@@ -48,8 +48,9 @@ pub fn entries(slots: usize) -> Vec<Entry<Digest>> {
     vec![ours::entry_for(RSQF, capacity, Ready), peers::qfilter_for(capacity)]
 }
 
-/// What our filter is to keep.
-pub fn bars() -> Vec<Bar> {
+/// What our filter is to keep; of a batch, where it is larger than the cache.
+pub fn bars(slots: usize) -> Vec<Bar> {
+    let batch = (slots > LARGE).then_some(1.0 / BATCH_LEAST);
     vec![
         Bar::new(RSQF, Op::Insert, QFILTER, 1.0),
         Bar::new(RSQF, Op::Positive, QFILTER, 1.0),
@@ -57,7 +58,7 @@ pub fn bars() -> Vec<Bar> {
         Bar::new(RSQF, Op::Delete, QFILTER, 1.0),
         Bar::new(RSQF, Op::Bulk, QFILTER, None),
         Bar::within(RSQF, Op::Bulk, Op::Insert, 1.0 / BULK_LEAST),
-        Bar::within(RSQF, Op::Batch, Op::Negative, 1.0 / BATCH_LEAST),
+        Bar::within(RSQF, Op::Batch, Op::Negative, batch),
     ]
 }
 
@@ -70,10 +71,8 @@ pub fn tables(keys: usize, plan: &Plan<'_>, report: &mut Report) {
         let count = work.stored.len();
         let title = format!("Quotient filters, {slots} slots, load {percent} %, {count} keys");
         report.table(&tables::times(&title, &series));
-        let mut ratios =
-            tables::ratios(&format!("Ratios at a load of {percent} %"), &series, &bars());
-        ratios.note("The bar of a batch is for filters larger than the cache.");
-        report.table(&ratios);
+        let title = format!("Ratios at a load of {percent} %");
+        report.table(&tables::ratios(&title, &series, &bars(slots)));
     }
 }
 

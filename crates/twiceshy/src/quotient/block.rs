@@ -186,7 +186,9 @@ impl Blocks {
             return None;
         }
         let (byte, shift) = self.place(slots.start);
-        Some((self.load(byte) >> shift, bits as u32))
+        // No slots may be behind the last block.
+        let eight = self.bytes.get(byte..byte + 8)?;
+        Some((word_at(eight, 0) >> shift, bits as u32))
     }
 
     /// Whether one of these slots holds the remainder.
@@ -318,8 +320,20 @@ impl Blocks {
     }
 
     #[inline(always)]
-    fn set_runends(&mut self, block: usize, runends: u64) {
+    pub(crate) fn set_occupieds(&mut self, block: usize, occupieds: u64) {
+        self.store(block * self.stride + OCCUPIEDS, occupieds);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_runends(&mut self, block: usize, runends: u64) {
         self.store(block * self.stride + RUNENDS, runends);
+    }
+
+    /// Writes one of the `width` words of a block's remainders.
+    #[inline(always)]
+    pub(crate) fn set_word(&mut self, block: usize, index: usize, word: u64) {
+        debug_assert!(index < self.width as usize, "word {index} of {} bits", self.width);
+        self.store(block * self.stride + REMAINDERS + 8 * index, word);
     }
 
     /// A block's remainders.

@@ -6,6 +6,7 @@
 //!
 //! Each is built from a [`Spec`](crate::Spec).
 
+mod append;
 mod block;
 mod plain;
 pub(crate) mod runs;

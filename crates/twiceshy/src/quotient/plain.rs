@@ -31,6 +31,7 @@ use crate::format::{Reader, Writer};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Kind, Spec, WhenFull};
 
+use super::append::Appending;
 use super::runs::Runs;
 
 /// Bytes a block beside the remainders and their metadata: none.
@@ -72,6 +73,53 @@ impl Rsqf {
     pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
         spec.expect_kind(&[Kind::Rsqf])?;
         Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// A filter of digests that come in order, made several times as fast as by
+    /// [`Rsqf::add`], with the same bytes. A digest that comes twice has to be
+    /// deleted twice.
+    ///
+    /// ```
+    /// use twiceshy::quotient::Rsqf;
+    /// use twiceshy::{Filter, KeyHasher};
+    /// let hasher = KeyHasher::random();
+    /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
+    /// digests.sort_unstable();
+    /// let filter = Rsqf::from_sorted(&"rsqf:f=8".parse()?, 1000, digests)?;
+    /// assert!(filter.contains(hasher.digest("key 7")));
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Spec`] as for [`Rsqf::new`], and when a digest comes before a
+    /// smaller one; [`Error::Full`] hands back the first that finds no slot.
+    pub fn from_sorted(
+        spec: &Spec,
+        capacity: usize,
+        digests: impl IntoIterator<Item = Digest>,
+    ) -> Result<Self> {
+        let mut filter = Self::new(spec, capacity)?;
+        let mut appending = filter.appending();
+        let mut last = Digest::new([0, 0]);
+        for digest in digests {
+            if digest < last {
+                let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
+                return Err(Error::spec(spec.to_string(), reason));
+            }
+            if appending.len() == filter.runs.quotients() {
+                return Err(Error::Full { digest, len: appending.len(), capacity });
+            }
+            let Fingerprint { quotient, remainder } = filter.fingerprint(digest);
+            appending.append(quotient, remainder);
+            last = digest;
+        }
+        filter.runs = appending.finish();
+        Ok(filter)
+    }
+
+    /// Runs of this filter's shape, to be written in order.
+    fn appending(&self) -> Appending {
+        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
     }
 
     /// The filter that [`Filter::save`] wrote.
@@ -143,18 +191,17 @@ impl Rsqf {
         let width = self.runs.width() - 1;
         let spec = self.spec.with_fingerprint(width).ok()?;
         let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= Spec::MAX_BINS)?;
-        let mut larger = Self::empty(spec, 2 * self.counts.capacity, slots);
+        let mut appending = Appending::new(slots, width, EXTRA);
         for (quotient, remainder) in self.fingerprints() {
             let top = remainder >> width;
-            let fingerprint = Fingerprint {
-                quotient: 2 * quotient + top as usize,
-                remainder: remainder ^ top << width,
-            };
-            assert!(larger.put(fingerprint), "there are twice as many slots");
+            appending.append(2 * quotient + top as usize, remainder ^ top << width);
         }
-        larger.counts.rebuilds = self.counts.rebuilds + 1;
-        larger.counts.kicks += self.counts.kicks;
-        Some(larger)
+        let counts = Stats {
+            capacity: 2 * self.counts.capacity,
+            rebuilds: self.counts.rebuilds + 1,
+            ..self.counts
+        };
+        Some(Rsqf { runs: appending.finish(), spec, counts })
     }
 
     /// A filter of all fingerprints of both, made without their remotes, for two
@@ -178,13 +225,21 @@ impl Rsqf {
         if len > self.runs.quotients() {
             return Err(self.spec.too_small(len, self.counts.capacity));
         }
-        let mut union = self.clone();
-        for (quotient, remainder) in other.fingerprints() {
-            assert!(union.put(Fingerprint { quotient, remainder }), "there are slots for all");
+        let mut appending = self.appending();
+        let mut others = other.fingerprints().peekable();
+        for own in self.fingerprints() {
+            while let Some((quotient, remainder)) = others.next_if(|other| *other < own) {
+                appending.append(quotient, remainder);
+            }
+            appending.append(own.0, own.1);
         }
-        union.counts.rebuilds += other.counts.rebuilds + 1;
-        union.counts.kicks += other.counts.kicks;
-        Ok(union)
+        others.for_each(|(quotient, remainder)| appending.append(quotient, remainder));
+        let counts = Stats {
+            rebuilds: self.counts.rebuilds + other.counts.rebuilds + 1,
+            kicks: self.counts.kicks + other.counts.kicks,
+            ..self.counts
+        };
+        Ok(Rsqf { runs: appending.finish(), spec: self.spec, counts })
     }
 
     /// A filter of all digests of the remote and `extra`, with this many slots;
@@ -197,11 +252,25 @@ impl Rsqf {
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
         let mut fresh = Self::empty(self.spec, capacity, slots);
-        let mut all_added = true;
+        let mut appending = fresh.appending();
+        let mut last = Fingerprint { quotient: 0, remainder: 0 };
+        let (mut fits, mut in_order) = (true, true);
         remote
-            .visit(EVERY_DIGEST, &mut |digest| all_added = all_added && fresh.add(digest))
+            .visit(EVERY_DIGEST, &mut |digest| {
+                let fingerprint = fresh.fingerprint(digest);
+                in_order &= last <= fingerprint;
+                fits &= appending.len() < slots;
+                if in_order && fits {
+                    appending.append(fingerprint.quotient, fingerprint.remainder);
+                    last = fingerprint;
+                }
+            })
             .map_err(Error::Remote)?;
-        if !all_added || extra.is_some_and(|digest| !fresh.add(digest)) {
+        if !in_order {
+            return Err(Error::Remote("its digests are to be visited in order".into()));
+        }
+        fresh.runs = appending.finish();
+        if !fits || extra.is_some_and(|digest| !fresh.add(digest)) {
             return Ok(None);
         }
         fresh.counts.rebuilds = self.counts.rebuilds + 1;

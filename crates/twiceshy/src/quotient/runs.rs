@@ -34,11 +34,11 @@ const LONG: u8 = u8::MAX;
 /// Runs of remainders, one for each occupied quotient.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
     /// The offsets of [`LONG`] and more, by block.
     long_offsets: BTreeMap<usize, usize>,
-    quotients: usize,
-    len: usize,
+    pub(super) quotients: usize,
+    pub(super) len: usize,
 }
 
 /// What an insertion or a removal moved. After an insertion the slots
@@ -286,6 +286,23 @@ impl Runs {
             LONG => self.long_offsets[&block],
             short => usize::from(short),
         }
+    }
+
+    /// The offset of a block that had none.
+    pub(super) fn set_offset(&mut self, block: usize, offset: usize) {
+        self.blocks.set_offset(block, offset_byte(offset));
+        if offset_byte(offset) == LONG {
+            self.long_offsets.insert(block, offset);
+        }
+    }
+
+    /// Adds a block behind the last. There is memory for twice as many as there
+    /// are behind the quotients, so that a run of n slots costs log n
+    /// allocations.
+    #[cold]
+    pub(super) fn add_block(&mut self) {
+        let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);
+        self.blocks.push(behind - 1);
     }
 
     /// Adds one to the offset of each of these blocks.
@@ -540,10 +557,7 @@ impl<I: FnOnce(&Runs, Range<usize>) -> usize> Work for Insertion<'_, I> {
         assert!(from <= run.end, "slot {from} in the run {run:?}");
         let to = runs.first_empty(words, run.end);
         if to == runs.blocks.slots() {
-            // Twice as many as there are behind the quotients, so that a run of
-            // n slots costs log n allocations.
-            let behind = runs.blocks.count() - runs.quotients.div_ceil(SLOTS);
-            runs.blocks.push(behind - 1);
+            runs.add_block();
         }
         // A run that was there ends with the same runend, one slot on: a slot
         // that is none has come in at its start.
@@ -631,7 +645,21 @@ mod tests {
                     run.map(|slot| runs.remainder(slot)).collect::<Vec<_>>()
                 });
                 assert_eq!(&held, list, "quotient {quotient}");
+                for remainder in list.iter().flat_map(|&held| [held, held ^ 1]).chain([0]) {
+                    let holds = tuned(Holds(runs, quotient, remainder));
+                    assert_eq!(holds, list.contains(&remainder), "quotient {quotient}");
+                }
             }
+        }
+    }
+
+    struct Holds<'a>(&'a Runs, usize, u64);
+
+    impl Work for Holds<'_> {
+        type Outcome = bool;
+
+        fn run(self, words: impl Words) -> bool {
+            self.0.holds(words, self.1, self.2)
         }
     }
 
@@ -765,6 +793,27 @@ mod tests {
             let long = len >= 64 + usize::from(LONG);
             assert_eq!(runs.long_offsets.contains_key(&1), long, "{len}");
         }
+    }
+
+    /// A quotient behind them would start behind the last block.
+    #[test]
+    fn runs_may_take_every_slot_of_every_block() {
+        let mut runs = Runs::new(64, 8, 0);
+        for remainder in 0..128 {
+            let _ = runs.insert_in_order(62, remainder);
+        }
+        assert_eq!(runs.run(62), Some(62..190));
+        let _ = runs.insert_in_order(61, 5);
+        let _ = runs.insert_in_order(61, 6);
+        assert_eq!(runs.run(62), Some(63..191));
+        let _ = runs.insert_in_order(61, 7);
+        assert_eq!(runs.run(62), Some(64..192));
+        assert_eq!(runs.blocks.slots(), 192, "none is left");
+        assert!(runs.run(63).is_none() && runs.remove_one(63, 9).is_none());
+        assert!(!tuned(Holds(&runs, 63, 0)) && tuned(Holds(&runs, 62, 127)));
+        let shift = runs.insert_in_order(63, 9);
+        assert_eq!(shift, Shift { from: 192, to: 192 });
+        runs.check().expect("every invariant holds");
     }
 
     #[test]
