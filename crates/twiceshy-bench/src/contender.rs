@@ -24,6 +24,18 @@ pub trait Contender<I> {
         None
     }
 
+    /// The items in the order that [`Contender::fill_sorted`] takes them, where
+    /// the filter can be built from items in order.
+    fn sorted(&self, _: &[I]) -> Option<Vec<I>> {
+        None
+    }
+
+    /// Becomes the filter of these items in order, allocation included; how
+    /// many went in.
+    fn fill_sorted(&mut self, _: &[I]) -> usize {
+        0
+    }
+
     /// Memory, in bits, without a remote.
     fn bits(&self) -> usize;
 

@@ -13,6 +13,7 @@ mod contender;
 mod measure;
 mod ours;
 mod peers;
+mod quotient;
 mod report;
 mod scaling;
 #[cfg(test)]
@@ -60,6 +61,8 @@ enum What {
     Scaling,
     /// Batches against single queries
     Batch,
+    /// Quotient filters at two loads beside crate qfilter
+    Quotient,
     /// Everything
     All,
 }
@@ -78,7 +81,7 @@ fn main() {
         progress: &progress,
     };
     let wanted = |what| args.what == What::All || args.what == what;
-    if args.what != What::Scaling {
+    if !matches!(args.what, What::Scaling | What::Quotient) {
         let count = keys.unwrap_or(KEYS);
         progress.step(|| format!("making {count} stored and {count} absent keys"));
         let work = Keys::random(count);
@@ -96,6 +99,10 @@ fn main() {
         if wanted(What::Hashed) {
             tables::hashed(&work, &plan, &mut report);
         }
+    }
+    if wanted(What::Quotient) {
+        let count = keys.unwrap_or(KEYS);
+        quotient::tables(count, &plan(count), &mut report);
     }
     if wanted(What::Scaling) {
         let most = keys.unwrap_or(scaling::MOST_KEYS);

@@ -37,11 +37,14 @@ pub enum Op {
     Batch,
     /// Taking every stored key out.
     Delete,
+    /// Building from keys in order, allocation included.
+    Bulk,
 }
 
 impl Op {
     /// All of them, in the order of the columns.
-    pub const ALL: [Op; 5] = [Op::Insert, Op::Negative, Op::Positive, Op::Batch, Op::Delete];
+    pub const ALL: [Op; 6] =
+        [Op::Insert, Op::Negative, Op::Positive, Op::Batch, Op::Delete, Op::Bulk];
 
     /// Its name in the tables.
     pub const fn name(self) -> &'static str {
@@ -51,6 +54,7 @@ impl Op {
             Op::Positive => "positive",
             Op::Batch => "batch neg.",
             Op::Delete => "delete",
+            Op::Bulk => "bulk build",
         }
     }
 }
@@ -141,6 +145,21 @@ pub fn run<I: Item>(entries: &[Entry<I>], work: &Workload<I>, plan: &Plan<'_>) -
     })
 }
 
+/// The same, and builds every entry from keys in order as well.
+pub fn run_with_bulk<I: Item>(
+    entries: &[Entry<I>],
+    work: &Workload<I>,
+    plan: &Plan<'_>,
+) -> Vec<Series> {
+    rounds(entries, work.stored.len(), plan, |entry, series| {
+        let (insert, mut filter) = build(entry, &work.stored, series);
+        let mut times = ask(&mut *filter, work, series);
+        times[Op::Insert as usize] = Some(insert);
+        times[Op::Bulk as usize] = build_sorted(&mut *filter, work, series);
+        series.rounds.push(times);
+    })
+}
+
 /// Builds every entry once a round, and asks nothing.
 pub fn run_builds<I: Item>(entries: &[Entry<I>], stored: &[I], plan: &Plan<'_>) -> Vec<Series> {
     rounds(entries, stored.len(), plan, |entry, series| {
@@ -203,5 +222,20 @@ fn ask<I: Item>(filter: &mut dyn Contender<I>, work: &Workload<I>, series: &mut 
     let (delete, deleted) = time(kept.len(), || filter.empty(kept));
     let batch = in_batches.map(|_| batch);
     let delete = deleted.map(|_| delete);
-    [None, Some(negative), Some(positive), batch, delete]
+    [None, Some(negative), Some(positive), batch, delete, None]
+}
+
+/// Builds a filter from the stored items in order, where it can.
+fn build_sorted<I: Item>(
+    filter: &mut dyn Contender<I>,
+    work: &Workload<I>,
+    series: &Series,
+) -> Option<f64> {
+    let kept = &work.stored[..series.stored];
+    let sorted = filter.sorted(kept)?;
+    let (bulk, taken) = fastest(sorted.len(), || filter.fill_sorted(&sorted));
+    assert_eq!(taken, kept.len(), "{}: in order they fit as well", series.name);
+    let denied = kept.len() - filter.hits(kept);
+    assert_eq!(denied, series.denied, "{}: in order they are the same keys", series.name);
+    Some(bulk)
 }

@@ -64,6 +64,15 @@ pub fn entry_as_large<I: Item>(text: &str, name: &str, digester: impl Digester<I
     }
 }
 
+/// The same with cells for that many keys, however few it is filled with.
+pub fn entry_for<I: Item>(text: &str, capacity: usize, digester: impl Digester<I>) -> Entry<I> {
+    let spec: Spec = text.parse().expect("a description of ours");
+    Entry {
+        name: text.to_string(),
+        make: Box::new(move |_| contender(&spec, capacity, digester.clone())),
+    }
+}
+
 fn contender<I: Item, D: Digester<I>>(
     spec: &Spec,
     keys: usize,
@@ -87,9 +96,17 @@ fn contender<I: Item, D: Digester<I>>(
 }
 
 /// A filter that is changed without a remote, as its peers are.
-trait Partial: Filter {
+trait Partial: Filter + Sized {
+    /// Whether it can be built from digests in order.
+    const IN_ORDER: bool = false;
+
     fn add(&mut self, digest: Digest) -> bool;
     fn delete(&mut self, digest: Digest) -> bool;
+
+    /// A filter of the same shape, of these digests in order.
+    fn in_order(&self, _: impl Iterator<Item = Digest>) -> Option<Self> {
+        None
+    }
 }
 
 impl Partial for Plain {
@@ -117,6 +134,8 @@ impl Partial for Simplified {
 }
 
 impl Partial for Rsqf {
+    const IN_ORDER: bool = true;
+
     #[inline]
     fn add(&mut self, digest: Digest) -> bool {
         Rsqf::add(self, digest)
@@ -125,6 +144,10 @@ impl Partial for Rsqf {
     #[inline]
     fn delete(&mut self, digest: Digest) -> bool {
         Rsqf::delete(self, digest)
+    }
+
+    fn in_order(&self, digests: impl Iterator<Item = Digest>) -> Option<Self> {
+        Rsqf::from_sorted(&self.spec(), self.stats().capacity, digests).ok()
     }
 }
 
@@ -155,6 +178,19 @@ impl<I: Item, F: Partial, D: Digester<I>> Contender<I> for Alone<F, D> {
 
     fn empty(&mut self, items: &[I]) -> Option<usize> {
         Some(count(items, |item| self.filter.delete(self.digester.digest(item))))
+    }
+
+    fn sorted(&self, items: &[I]) -> Option<Vec<I>> {
+        let mut sorted = F::IN_ORDER.then(|| items.to_vec())?;
+        sorted.sort_unstable_by_key(|&item| self.digester.digest(item));
+        Some(sorted)
+    }
+
+    fn fill_sorted(&mut self, items: &[I]) -> usize {
+        let digests = items.iter().map(|&item| self.digester.digest(item));
+        let Some(filter) = self.filter.in_order(digests) else { return 0 };
+        self.filter = filter;
+        items.len()
     }
 
     fn bits(&self) -> usize {

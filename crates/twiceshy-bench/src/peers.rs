@@ -20,6 +20,9 @@ pub const BLOOM_LIB: &str = "bloom-lib cuckoo 16-bit";
 /// The same with half the cells, where its own size leaves it half empty.
 pub const BLOOM_LIB_FULL: &str = "bloom-lib cuckoo 16-bit, filled";
 
+/// The name of crate `qfilter` in the tables.
+pub const QFILTER: &str = "qfilter 2^-8";
+
 /// The rate asked of filters that can be asked for one.
 const RATE: f64 = 1.0 / 256.0;
 
@@ -68,7 +71,7 @@ pub fn with_ready_hashes<I: Item>(keys: usize) -> Vec<Entry<I>> {
         entries.push(Entry::new(BLOOM_LIB_FULL, make));
     }
     entries.extend([
-        Entry::new("qfilter 2^-8", |keys| Quotient::new(keys, Ready::default())),
+        Entry::new(QFILTER, |keys| Quotient::new(keys, Ready::default())),
         Entry::new("fastbloom 2^-8", |keys| {
             let builder = fastbloom::BloomFilter::with_false_pos(RATE).hasher(Ready::default());
             Bloom { filter: builder.expected_items(keys) }
@@ -96,6 +99,12 @@ pub fn with_their_hashers<I: Item>() -> Vec<Entry<I>> {
         }),
         Entry::new("xorf BinaryFuse8 (static), own mixing", |_| Fuse { filter: None }),
     ]
+}
+
+/// Crate `qfilter`, given ready hashes, with slots for that many keys, however
+/// few it is filled with.
+pub fn qfilter_for<I: Item>(capacity: usize) -> Entry<I> {
+    Entry::new(QFILTER, move |_| Quotient::new(capacity, Ready::default()))
 }
 
 struct Cuckoofilter<H> {
@@ -175,12 +184,13 @@ impl<I: Item, S: BuildHasher> Contender<I> for BloomLib<S> {
 
 struct Quotient<S> {
     filter: qfilter::Filter<Box<[u8]>, S>,
+    hasher: S,
 }
 
 impl<S: BuildHasher + Clone> Quotient<S> {
     fn new(keys: usize, hasher: S) -> Self {
-        let filter = qfilter::Filter::new_with_hasher(keys as u64, RATE, hasher);
-        Quotient { filter: filter.expect("a capacity that fits") }
+        let filter = qfilter::Filter::new_with_hasher(keys as u64, RATE, hasher.clone());
+        Quotient { filter: filter.expect("a capacity that fits"), hasher }
     }
 }
 
@@ -201,6 +211,27 @@ impl<I: Item, S: BuildHasher + Clone> Contender<I> for Quotient<S> {
 
     fn bits(&self) -> usize {
         self.filter.memory_usage() * 8
+    }
+
+    /// By its own fingerprints, the lowest bits of a hash.
+    fn sorted(&self, items: &[I]) -> Option<Vec<I>> {
+        let bits = self.filter.fingerprint_size();
+        let mut sorted = items.to_vec();
+        sorted.sort_unstable_by_key(|item| {
+            qfilter::compute_fingerprint_with_hasher(&self.hasher, item.word(), bits)
+        });
+        Some(sorted)
+    }
+
+    fn fill_sorted(&mut self, items: &[I]) -> usize {
+        let empty = Quotient::new(self.filter.capacity() as usize, self.hasher.clone());
+        let mut builder = qfilter::Builder::new(empty.filter);
+        let taken = taken(items, |item| {
+            let hash = self.hasher.hash_one(item.word());
+            builder.insert_fingerprint(true, hash).is_ok()
+        });
+        self.filter = builder.into_filter();
+        taken
     }
 
     /// Its capacity is 95 % of its slots, which are a power of two.

@@ -3,7 +3,8 @@
 use twiceshy::Kind;
 
 use crate::contender::Entry;
-use crate::measure::{Plan, Series, run};
+use crate::measure::{Plan, Series, run_with_bulk};
+use crate::quotient;
 use crate::report::Progress;
 use crate::tables;
 use crate::workload::{Item, Keys, Workload};
@@ -12,7 +13,7 @@ const KEYS: usize = 2_000;
 
 fn once<I: Item>(entries: &[Entry<I>], work: &Workload<I>) -> Vec<Series> {
     let progress = Progress::new();
-    run(entries, work, &Plan { rounds: 1, only: "", progress: &progress })
+    run_with_bulk(entries, work, &Plan { rounds: 1, only: "", progress: &progress })
 }
 
 #[test]
@@ -23,6 +24,7 @@ fn every_contender_runs_and_none_of_ours_denies_a_key() {
         once(&tables::peer_entries(KEYS), &digests),
         once(&tables::shape_entries(), &digests),
         once(&tables::key_entries(), &keys),
+        once(&quotient::entries(4096), &digests),
     ];
     for series in all.iter().flatten() {
         let ours = Kind::ALL.iter().any(|kind| series.name.starts_with(kind.name()));
@@ -43,7 +45,12 @@ fn every_bar_names_entries() {
     // At 10^6 keys every peer has a row, the one of half the size included.
     let peers: Vec<String> = names(tables::peer_entries(1_000_000));
     let shapes: Vec<String> = names(tables::shape_entries());
-    for (known, bars) in [(peers, tables::peer_bars()), (shapes, tables::shape_bars())] {
+    let quotients: Vec<String> = names(quotient::entries(1 << 20));
+    for (known, bars) in [
+        (peers, tables::peer_bars()),
+        (shapes, tables::shape_bars()),
+        (quotients, quotient::bars(1 << 20)),
+    ] {
         for name in bars.into_iter().flat_map(|bar| [bar.filter, bar.against]) {
             assert!(known.contains(&name), "{name} is none of {known:?}");
         }

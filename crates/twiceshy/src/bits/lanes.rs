@@ -14,6 +14,7 @@
 //! ```
 
 use super::packed::mask;
+use super::word::low_bits;
 
 /// `count` lanes of `width` bits, from the lowest bits of a word up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Lanes {
     /// `None` where the lanes do not fit a word.
     pub(crate) fn new(count: u32, width: u32) -> Option<Self> {
         let bits = count.checked_mul(width)?;
-        if width < 2 || count == 0 || bits > 64 {
+        if width == 0 || count == 0 || bits > 64 {
             return None;
         }
         let ones = (0..count).fold(0, |word, lane| word | 1 << (lane * width));
@@ -79,6 +80,23 @@ impl Lanes {
     #[inline(always)]
     pub(crate) fn any_zero_of(&self, one: u64, other: u64) -> bool {
         (self.borrows(one) | self.borrows(other)) & self.highs != 0
+    }
+
+    /// Whether any lane of the lowest `bits` bits (0 to 64) of `word` is zero.
+    #[inline(always)]
+    pub(crate) fn any_zero_below(&self, word: u64, bits: u32) -> bool {
+        self.borrows(word) & self.highs & low_bits(bits) != 0
+    }
+
+    /// How many lanes of the lowest `bits` bits (0 to 64) of `word` hold `value`
+    /// or less.
+    #[inline(always)]
+    pub(crate) fn count_up_to(&self, word: u64, value: u64, bits: u32) -> u32 {
+        let most = self.broadcast(value);
+        // The high bits aside, no lane borrows from the next.
+        let lows_fit = (most | self.highs) - (word & self.lows);
+        let fit = most & !word | !(most ^ word) & lows_fit;
+        (fit & self.highs & low_bits(bits)).count_ones()
     }
 
     /// The first lane that is marked at its high bit.
@@ -163,7 +181,7 @@ mod tests {
     #[test]
     fn random_words_of_every_size_that_fits() {
         let mut rng = Rng::new(3);
-        for width in 2..=64 {
+        for width in 1..=64 {
             for count in 1..=64 / width {
                 let lanes = Lanes::new(count, width).expect("fits");
                 for _ in 0..200 {
@@ -181,6 +199,17 @@ mod tests {
                     let any = marks != 0;
                     assert_eq!(lanes.any_zero_of(word, filled), any);
                     assert_eq!(lanes.any_zero_of(filled, word), any);
+                    for below in 0..=count {
+                        let part = below * width;
+                        let any = naive_zeros(word, below, width) != 0;
+                        // Behind the last lane there may be anything.
+                        let junk = word | rng.next() & !low_bits(lanes.bits());
+                        assert_eq!(lanes.any_zero_below(junk, part), any);
+                        let value = lanes.lane(rng.next(), 0);
+                        let values = (0..below).map(|lane| lanes.lane(word, lane));
+                        let up_to = values.filter(|&held| held <= value).count() as u32;
+                        assert_eq!(lanes.count_up_to(junk, value, part), up_to, "{value}");
+                    }
                     let first = (0..count).find(|&lane| lanes.lane(word, lane) == 0);
                     assert_eq!(any.then(|| lanes.first(marks)), first, "{count}x{width}");
                 }

@@ -2,85 +2,154 @@
 //!
 //! ```text
 //! word           0 0 1 0 1 1 0 1        bit 7 .. bit 0
-//! rank(word, 3)  = 3                    set bits at positions 0 to 3
+//! rank(word, 3)   = 2                   set bits below position 3
 //! select(word, 2) = 3                   where set bit number 2, from 0, is
 //! ```
 //!
 //! On x86-64 both are a few instructions where the processor has BMI2 (Pandey
-//! et al., "A General-Purpose Counting Filter"); whether it has is asked at run
-//! time, and remembered by the standard library. Elsewhere, and under Miri, the
-//! safe twin runs. Tests drive both.
+//! et al., "A General-Purpose Counting Filter"). The compiler may not assume
+//! that, and to ask before each word costs more than the word: so [`tuned`] asks
+//! once for a whole operation, which is compiled twice. Elsewhere, and under
+//! Miri, only the safe twin is there. Tests drive both.
 
-/// Set bits of `word` at positions 0 to `bit`, both included.
-#[inline]
-pub(crate) fn rank(word: u64, bit: u32) -> u32 {
-    debug_assert!(bit < 64, "a word has no bit {bit}");
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if intrinsics::available() {
-        // SAFETY: `available` has just found every feature that it needs.
-        return unsafe { intrinsics::rank(word, bit) };
-    }
-    portable::rank(word, bit)
+/// How bits are found in words.
+pub(crate) trait Words: Copy {
+    /// The position of set bit number `index`, counted from 0 at the lowest; 64
+    /// where there are not so many.
+    fn select(self, word: u64, index: u32) -> u32;
+
+    /// The positions of set bits number `index` (below 64) and `index + more`,
+    /// where `more` is 0 or 1: without a branch on it.
+    fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32);
 }
 
-/// The position of set bit number `index` (below 64), counted from 0 at the
-/// lowest; 64 where there are not so many.
-#[inline]
-pub(crate) fn select(word: u64, index: u32) -> u32 {
-    debug_assert!(index < 64, "a word has no set bit number {index}");
+/// An operation that searches words.
+pub(crate) trait Work {
+    /// What comes of it.
+    type Outcome;
+
+    /// Does it. To be `#[inline(always)]`, with all that it calls: what is not
+    /// is compiled for any processor.
+    fn run(self, words: impl Words) -> Self::Outcome;
+}
+
+/// Does some work, compiled for a processor with fast bit counting where this is
+/// one.
+#[inline(always)]
+pub(crate) fn tuned<W: Work>(work: W) -> W::Outcome {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if intrinsics::available() {
-        // SAFETY: `available` has just found every feature that it needs.
-        return unsafe { intrinsics::select(word, index) };
+    if let Some(bmi2) = intrinsics::Bmi2::found() {
+        return bmi2.run(work);
     }
-    portable::select(word, index)
+    work.run(Portable)
+}
+
+/// Set bits of `word` below position `bit` (0 to 64).
+#[inline(always)]
+pub(crate) const fn rank(word: u64, bit: u32) -> u32 {
+    (word & low_bits(bit)).count_ones()
 }
 
 /// The lowest `count` bits (0 to 64) set.
-#[inline]
+#[inline(always)]
 pub(crate) const fn low_bits(count: u32) -> u64 {
-    if count == 0 { 0 } else { u64::MAX >> (64 - count) }
+    match u64::MAX.checked_shl(count) {
+        Some(high) => !high,
+        None => u64::MAX,
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod intrinsics {
     use std::arch::is_x86_feature_detected;
-    use std::arch::x86_64::{_bzhi_u64, _pdep_u64};
+    use std::arch::x86_64::_pdep_u64;
+    use std::sync::atomic::{AtomicU8, Ordering};
 
-    #[inline]
-    pub(super) fn available() -> bool {
-        is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("popcnt")
+    use super::{Words, Work};
+
+    const UNKNOWN: u8 = 0;
+    const ABSENT: u8 = 1;
+    const PRESENT: u8 = 2;
+
+    /// One byte to look at, where the standard library has a question for each
+    /// feature.
+    static FEATURES: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    /// Proof that this processor has BMI1, BMI2, LZCNT and POPCNT.
+    #[derive(Clone, Copy)]
+    pub(super) struct Bmi2(());
+
+    impl Bmi2 {
+        #[inline(always)]
+        pub(super) fn found() -> Option<Self> {
+            let present = match FEATURES.load(Ordering::Relaxed) {
+                UNKNOWN => look(),
+                known => known == PRESENT,
+            };
+            present.then_some(Bmi2(()))
+        }
+
+        #[inline(always)]
+        pub(super) fn run<W: Work>(self, work: W) -> W::Outcome {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { compiled(self, work) }
+        }
     }
 
-    #[inline]
-    #[target_feature(enable = "bmi2,popcnt")]
-    pub(super) fn rank(word: u64, bit: u32) -> u32 {
-        _bzhi_u64(word, bit + 1).count_ones()
+    #[cold]
+    fn look() -> bool {
+        let present = is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        FEATURES.store(if present { PRESENT } else { ABSENT }, Ordering::Relaxed);
+        present
     }
 
+    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled<W: Work>(words: Bmi2, work: W) -> W::Outcome {
+        work.run(words)
+    }
+
+    impl Words for Bmi2 {
+        #[inline(always)]
+        fn select(self, word: u64, index: u32) -> u32 {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { nth(word, 1u64.checked_shl(index).unwrap_or(0)) }
+        }
+
+        #[inline(always)]
+        fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32) {
+            let number = 1 << index;
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { (nth(word, number), nth(word, number << more)) }
+        }
+    }
+
+    /// The position of the set bit of `word` whose number is that of the one set
+    /// bit of `number`; 64 where there is none.
     #[inline]
-    #[target_feature(enable = "bmi2,popcnt")]
-    pub(super) fn select(word: u64, index: u32) -> u32 {
-        _pdep_u64(1 << index, word).trailing_zeros()
+    #[target_feature(enable = "bmi1,bmi2")]
+    fn nth(word: u64, number: u64) -> u32 {
+        _pdep_u64(number, word).trailing_zeros()
     }
 }
 
-mod portable {
-    use super::low_bits;
+/// The safe twin.
+#[derive(Clone, Copy)]
+struct Portable;
 
-    /// 1 in every byte.
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    /// The high bit of every byte.
-    const HIGHS: u64 = ONES << 7;
-
-    #[inline]
-    pub(super) fn rank(word: u64, bit: u32) -> u32 {
-        (word & low_bits(bit + 1)).count_ones()
-    }
-
+impl Words for Portable {
     /// Counts bytes first, then the bits of one byte.
     #[inline]
-    pub(super) fn select(word: u64, index: u32) -> u32 {
+    fn select(self, word: u64, index: u32) -> u32 {
+        /// 1 in every byte.
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        /// The high bit of every byte.
+        const HIGHS: u64 = ONES << 7;
+        if index >= 64 {
+            return 64;
+        }
         let pairs = word - (word >> 1 & 0x5555_5555_5555_5555);
         let nibbles = (pairs & 0x3333_3333_3333_3333) + (pairs >> 2 & 0x3333_3333_3333_3333);
         let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
@@ -99,6 +168,11 @@ mod portable {
         }
         8 * byte + rest.trailing_zeros()
     }
+
+    #[inline]
+    fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32) {
+        (self.select(word, index), self.select(word, index + more))
+    }
 }
 
 #[cfg(test)]
@@ -112,17 +186,31 @@ mod tests {
     }
 
     fn slow_rank(word: u64, bit: u32) -> u32 {
-        (0..=bit).map(|at| (word >> at & 1) as u32).sum()
+        (0..bit).map(|at| (word >> at & 1) as u32).sum()
+    }
+
+    struct Compare(u64);
+
+    impl Work for Compare {
+        type Outcome = ();
+
+        fn run(self, words: impl Words) {
+            let word = self.0;
+            for at in 0..=64 {
+                assert_eq!(rank(word, at), slow_rank(word, at), "{word:x} {at}");
+                let selected = slow_select(word, at);
+                assert_eq!(words.select(word, at), selected, "{word:x} {at}");
+                for more in 0..if at < 64 { 2 } else { 0 } {
+                    let two = (selected, slow_select(word, at + more));
+                    assert_eq!(words.select_two(word, at, more), two, "{word:x} {at}");
+                }
+            }
+        }
     }
 
     fn compare(word: u64) {
-        for at in 0..64 {
-            let (ranked, selected) = (slow_rank(word, at), slow_select(word, at));
-            assert_eq!(portable::rank(word, at), ranked, "{word:x} {at}");
-            assert_eq!(portable::select(word, at), selected, "{word:x} {at}");
-            assert_eq!(rank(word, at), ranked, "{word:x} {at}");
-            assert_eq!(select(word, at), selected, "{word:x} {at}");
-        }
+        Compare(word).run(Portable);
+        tuned(Compare(word));
     }
 
     #[test]
@@ -150,15 +238,9 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn the_intrinsics_run_where_the_processor_has_them() {
-        if !intrinsics::available() {
-            return;
-        }
-        // SAFETY: `available` has just found every feature that they need.
-        unsafe {
-            assert_eq!(intrinsics::rank(0b10_1101, 3), 3);
-            assert_eq!(intrinsics::select(0b10_1101, 2), 3);
-            assert_eq!(intrinsics::select(0b10_1101, 4), 64);
-        }
+        let counts = is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("lzcnt");
+        let moves = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+        assert_eq!(intrinsics::Bmi2::found().is_some(), counts && moves);
     }
 
     #[test]

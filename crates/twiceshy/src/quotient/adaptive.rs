@@ -26,6 +26,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, spec_of};
 use crate::batch::in_batches;
+use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -33,6 +34,7 @@ use crate::format::{Reader, Writer};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Kind, Spec, WhenFull};
 
+use super::append::runs_of;
 use super::block::SLOTS;
 use super::place::{Place, digests_of};
 use super::runs::{Runs, Shift};
@@ -99,9 +101,9 @@ pub trait Rule: Clone {
         symbol: Self::Symbol,
     ) -> Option<Self::Symbol>;
 
-    /// `false` when no slot with this remainder is the digest's, whatever it has
-    /// learned: what most queries end with.
-    fn may_hold(&self, remainder: u64, place: &Place) -> bool;
+    /// `false` when no slot of a run is the digest's, whatever they have learned:
+    /// what most queries end with.
+    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
 
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
@@ -254,12 +256,12 @@ impl<R: Rule> Adaptive<R> {
     pub fn decodes(&self, digest: Digest) -> usize {
         let place = self.place(digest);
         let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
+        if !self.rule.may_be_in(&self.runs, &run, &place) {
+            return 0;
+        }
         let mut decodes = 0;
         let _ = run.any(|slot| {
             let remainder = self.runs.remainder(slot);
-            if !self.rule.may_hold(remainder, &place) {
-                return false;
-            }
             let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
             let decodes_here = self.rule.glance(state, index, remainder, &place).is_none();
             decodes += usize::from(decodes_here);
@@ -285,25 +287,24 @@ impl<R: Rule> Adaptive<R> {
         Place::new(digest, self.runs.quotients())
     }
 
-    #[inline(always)]
     fn holds(&self, place: &Place) -> bool {
-        self.runs.run(place.quotient).is_some_and(|run| self.run_holds(&run, place))
+        tuned(Query { filter: self, words: place.digest.words() })
     }
 
     #[inline(always)]
-    fn run_holds(&self, run: &Range<usize>, place: &Place) -> bool {
-        for slot in run.clone() {
-            let remainder = self.runs.remainder(slot);
-            if self.rule.may_hold(remainder, place) && self.slot_holds(slot, remainder, place) {
-                return true;
-            }
-        }
-        false
+    fn holds_with(&self, words: impl Words, place: &Place) -> bool {
+        let (_, run) = self.runs.find(words, place.quotient);
+        self.rule.may_be_in(&self.runs, &run, place) && self.run_holds(&run, place)
     }
 
-    /// Whether a slot may be the digest's, now that its remainder allows it.
-    /// Out of line: few queries come here.
+    /// Whether a run has a slot that may be the digest's. Out of line: few
+    /// queries come here.
     #[inline(never)]
+    fn run_holds(&self, run: &Range<usize>, place: &Place) -> bool {
+        run.clone().any(|slot| self.slot_holds(slot, self.runs.remainder(slot), place))
+    }
+
+    /// Whether a slot may be the digest's.
     fn slot_holds(&self, slot: usize, remainder: u64, place: &Place) -> bool {
         let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
         self.rule.glance(state, index, remainder, place).unwrap_or_else(|| {
@@ -520,7 +521,7 @@ impl<R: Rule> Adaptive<R> {
     /// Puts a digest's slot at number `index` of its run, and the digest into
     /// the remote.
     fn put(&mut self, place: &Place, index: usize, remote: &mut dyn Ordered) -> Result<()> {
-        let gap = self.runs.gap(place.quotient, |_, _| index);
+        let gap = self.runs.gap(place.quotient, index);
         let shift = gap.shift;
         let change = self.moved(&Move::Insertion(shift, place.digest), remote)?;
         let epoch = if self.untouched(shift.from / SLOTS) {
@@ -663,38 +664,26 @@ impl<R: Rule> Adaptive<R> {
         extra: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let mut fresh = Self::empty(self.spec, capacity, slots);
-        let mut all_added = true;
-        let mut add = |digest| all_added = all_added && fresh.add(digest);
-        remote.visit(EVERY_DIGEST, &mut add).map_err(Error::Remote)?;
-        extra.into_iter().for_each(&mut add);
-        if !all_added {
-            return Ok(None);
+        let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
+        let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
+        let counts = Stats { capacity, ..Stats::default() };
+        let mut fresh = Adaptive { rule: self.rule.clone(), runs, spec: self.spec, counts };
+        if let Some(digest) = extra {
+            if fresh.runs.len() == slots {
+                return Ok(None);
+            }
+            let place = fresh.place(digest);
+            let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
         }
         let old = self.counts;
         fresh.counts = Stats {
             rebuilds: old.rebuilds + 1,
-            kicks: old.kicks + fresh.counts.kicks,
+            kicks: old.kicks,
             adaptations: old.adaptations,
             spent: old.spent,
             ..fresh.counts
         };
         Ok(Some(fresh))
-    }
-
-    /// Adds a digest to a filter that has learned nothing; `false` when every
-    /// slot is taken.
-    fn add(&mut self, digest: Digest) -> bool {
-        if self.runs.len() == self.runs.quotients() {
-            return false;
-        }
-        let place = self.place(digest);
-        let remainder = self.rule.remainder(&place, 0, R::Symbol::default());
-        let shift = self.runs.insert(place.quotient, remainder, |runs, run| {
-            run.len() - behind(runs, &run, remainder)
-        });
-        self.counts.kicks += (shift.to - shift.from) as u64;
-        true
     }
 
     /// What has to hold without a look at the remote.
@@ -715,9 +704,42 @@ impl<R: Rule> Adaptive<R> {
     }
 }
 
-/// How many remainders at the end of a run are larger.
-fn behind(runs: &Runs, run: &Range<usize>, remainder: u64) -> usize {
-    run.clone().rev().take_while(|&slot| runs.remainder(slot) > remainder).count()
+/// [`Filter::contains`].
+struct Query<'a, R> {
+    filter: &'a Adaptive<R>,
+    words: [u64; 2],
+}
+
+impl<R: Rule> Work for Query<'_, R> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> bool {
+        self.filter.holds_with(words, &self.filter.place(Digest::new(self.words)))
+    }
+}
+
+/// [`Filter::contains_many`].
+struct Queries<'a, R> {
+    filter: &'a Adaptive<R>,
+    digests: &'a [Digest],
+    found: &'a mut [bool],
+}
+
+impl<R: Rule> Work for Queries<'_, R> {
+    type Outcome = ();
+
+    #[inline(always)]
+    fn run(self, words: impl Words) {
+        let Queries { filter, digests, found } = self;
+        in_batches(
+            digests,
+            found,
+            |digest| filter.place(digest),
+            |place| filter.runs.prefetch(place.quotient),
+            |place| filter.holds_with(words, place),
+        );
+    }
 }
 
 impl<R: Rule> Build for Adaptive<R> {
@@ -761,17 +783,11 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        self.holds(&self.place(digest))
+        tuned(Query { filter: self, words: digest.words() })
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        in_batches(
-            digests,
-            found,
-            |digest| self.place(digest),
-            |place| self.runs.prefetch(place.quotient),
-            |place| self.holds(place),
-        );
+        tuned(Queries { filter: self, digests, found });
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
@@ -782,8 +798,7 @@ impl<R: Rule> Filter for Adaptive<R> {
                 if self.run_holds(&run, &place) && stored(digest, remote)? {
                     return Ok(false);
                 }
-                let remainder = self.rule.remainder(&place, 0, R::Symbol::default());
-                run.len() - behind(&self.runs, &run, remainder)
+                self.runs.count_up_to(run, place.remainder(self.spec.f))
             }
             Some(run) => {
                 let stored = self.digests(place.quotient..=place.quotient, remote)?;

@@ -21,6 +21,7 @@
 
 use std::ops::Range;
 
+use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
 use crate::bits::prefetch::prefetch;
 use crate::bits::word::low_bits;
@@ -38,10 +39,22 @@ const PADDING: usize = 8;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     bytes: Vec<u8>,
+    /// Blocks there are: a division is a noticeable part of an insertion.
+    count: usize,
     /// Bits of a remainder.
     width: u32,
     /// Bytes of a block.
     stride: usize,
+    /// As many remainders as one load is sure to have whole.
+    lanes: Lanes,
+}
+
+/// A block's metadata.
+#[derive(Clone, Copy)]
+pub(crate) struct Head {
+    pub(crate) occupieds: u64,
+    pub(crate) runends: u64,
+    pub(crate) offset: u8,
 }
 
 impl Blocks {
@@ -50,7 +63,13 @@ impl Blocks {
     pub(crate) fn new(count: usize, width: u32, extra: usize) -> Self {
         let stride = Self::stride_for(width, extra);
         let data = count.checked_mul(stride).expect("the blocks fit the address space");
-        Blocks { bytes: vec![0; data + PADDING], width, stride }
+        Blocks {
+            bytes: vec![0; data + PADDING],
+            count,
+            width,
+            stride,
+            lanes: Self::lanes_for(width),
+        }
     }
 
     /// Bytes of a block.
@@ -59,19 +78,27 @@ impl Blocks {
         REMAINDERS + 8 * width as usize + extra
     }
 
+    /// A load starts at a byte, up to seven bits before the remainder.
+    fn lanes_for(width: u32) -> Lanes {
+        let whole = if width.is_multiple_of(8) { 64 } else { 57 };
+        Lanes::new(whole / width, width).expect("a remainder fits a word")
+    }
+
     /// The most blocks that fit into `room` bits, padding included.
     pub(crate) fn count_within(room: usize, width: u32, extra: usize) -> Option<usize> {
         Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, extra))
     }
 
     /// Blocks there are.
+    #[inline(always)]
     pub(crate) fn count(&self) -> usize {
-        (self.bytes.len() - PADDING) / self.stride
+        self.count
     }
 
     /// Slots there are.
+    #[inline(always)]
     pub(crate) fn slots(&self) -> usize {
-        self.count() * SLOTS
+        self.count * SLOTS
     }
 
     /// Bits of a remainder.
@@ -91,6 +118,18 @@ impl Blocks {
             self.bytes.reserve_exact((1 + ahead) * self.stride);
         }
         self.bytes.resize(len + self.stride, 0);
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self, block: usize) -> Head {
+        let at = block * self.stride;
+        let bytes = &self.bytes[at..at + REMAINDERS];
+        Head {
+            occupieds: word_at(bytes, OCCUPIEDS / 8),
+            runends: word_at(bytes, RUNENDS / 8),
+            offset: bytes[OFFSET],
+        }
     }
 
     #[inline(always)]
@@ -98,6 +137,7 @@ impl Blocks {
         self.load(block * self.stride + OCCUPIEDS)
     }
 
+    #[inline(always)]
     pub(crate) fn set_occupied(&mut self, quotient: usize, occupied: bool) {
         self.set_bit(OCCUPIEDS, quotient, occupied);
     }
@@ -107,10 +147,7 @@ impl Blocks {
         self.load(block * self.stride + RUNENDS)
     }
 
-    pub(crate) fn is_runend(&self, slot: usize) -> bool {
-        self.runends(slot / SLOTS) >> (slot % SLOTS) & 1 == 1
-    }
-
+    #[inline(always)]
     pub(crate) fn set_runend(&mut self, slot: usize, runend: bool) {
         self.set_bit(RUNENDS, slot, runend);
     }
@@ -120,6 +157,7 @@ impl Blocks {
         self.bytes[block * self.stride + OFFSET]
     }
 
+    #[inline(always)]
     pub(crate) fn set_offset(&mut self, block: usize, offset: u8) {
         self.bytes[block * self.stride + OFFSET] = offset;
     }
@@ -137,11 +175,57 @@ impl Blocks {
         self.load(byte) >> shift & mask(self.width)
     }
 
-    pub(crate) fn set_remainder(&mut self, slot: usize, remainder: u64) {
-        debug_assert!(remainder & !mask(self.width) == 0, "{remainder}: {} bits", self.width);
-        let (byte, shift) = self.place(slot);
-        let word = self.load(byte) & !(mask(self.width) << shift) | remainder << shift;
-        self.store(byte, word);
+    /// The remainders of these slots, from the lowest bits up, and how many bits
+    /// they are; above them are others. `None` where one load does not have all.
+    #[inline(always)]
+    fn load_slots(&self, slots: &Range<usize>) -> Option<(u64, u32)> {
+        // Not `len`, which is three times as long.
+        let len = slots.end - slots.start;
+        let bits = len * self.width as usize;
+        if bits > self.lanes.bits() as usize || slots.start % SLOTS + len > SLOTS {
+            return None;
+        }
+        let (byte, shift) = self.place(slots.start);
+        // No slots may be behind the last block.
+        let eight = self.bytes.get(byte..byte + 8)?;
+        Some((word_at(eight, 0) >> shift, bits as u32))
+    }
+
+    /// Whether one of these slots holds the remainder.
+    #[inline(always)]
+    pub(crate) fn any(&self, mut slots: Range<usize>, remainder: u64) -> bool {
+        match self.load_slots(&slots) {
+            Some((word, bits)) => {
+                self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits)
+            }
+            None => slots.any(|slot| self.remainder(slot) == remainder),
+        }
+    }
+
+    /// The first of these slots that holds the remainder.
+    #[inline(always)]
+    pub(crate) fn first(&self, mut slots: Range<usize>, remainder: u64) -> Option<usize> {
+        match self.load_slots(&slots) {
+            Some((word, bits)) => {
+                let found = self.lanes.zeros(word ^ self.lanes.broadcast(remainder));
+                let found = found & low_bits(bits);
+                (found != 0).then(|| slots.start + self.lanes.first(found) as usize)
+            }
+            None => slots.find(|&slot| self.remainder(slot) == remainder),
+        }
+    }
+
+    /// How many of these slots, in order, hold the remainder or less.
+    #[inline(always)]
+    pub(crate) fn count_up_to(&self, slots: Range<usize>, remainder: u64) -> usize {
+        match self.load_slots(&slots) {
+            Some((word, bits)) => self.lanes.count_up_to(word, remainder, bits) as usize,
+            // From the end, because what comes in order belongs there.
+            None => {
+                let more = slots.clone().rev().take_while(|&slot| self.remainder(slot) > remainder);
+                slots.len() - more.count()
+            }
+        }
     }
 
     /// A variant's own bytes of a block.
@@ -160,55 +244,122 @@ impl Blocks {
         block * self.stride + REMAINDERS + 8 * self.width as usize..(block + 1) * self.stride
     }
 
-    /// Moves remainders and runends of slots `from..to` to `from + 1..=to`.
-    pub(crate) fn shift_up(&mut self, from: usize, to: usize) {
-        if from == to {
-            return;
-        }
-        let (first, last) = (from / SLOTS, to / SLOTS);
-        for block in (first..=last).rev() {
-            let low = if block == first { from % SLOTS } else { 0 };
-            let high = if block == last { to % SLOTS } else { SLOTS - 1 };
-            let (runends, remainders) = self.cells(block);
-            cells_up(runends, 1, low, high);
-            cells_up(remainders.0, remainders.1, low, high);
-            if block > first {
-                self.copy_slot(block * SLOTS - 1, block * SLOTS);
-            }
+    #[inline(always)]
+    pub(crate) fn set_remainder(&mut self, slot: usize, remainder: u64) {
+        debug_assert!(remainder & !mask(self.width) == 0, "{remainder}: {} bits", self.width);
+        let (byte, shift) = self.place(slot);
+        let word = self.load(byte) & !(mask(self.width) << shift) | remainder << shift;
+        self.store(byte, word);
+    }
+
+    /// Puts a runend, or none, before slot `at`, and moves those of `at..to` to
+    /// `at + 1..=to`.
+    #[inline(always)]
+    pub(crate) fn insert_runend(&mut self, at: usize, to: usize, runend: bool) {
+        let mut carry = u64::from(runend);
+        for (block, low, high) in parts(at, to) {
+            let old = self.runends(block);
+            let moved = (old & !low_bits(low as u32)) << 1 | carry << low;
+            self.set_runends(block, blend(old, moved, low as u32, high as u32 + 1));
+            carry = old >> 63;
         }
     }
 
-    /// Moves remainders and runends of slots `from + 1..=to` to `from..to`.
-    pub(crate) fn shift_down(&mut self, from: usize, to: usize) {
-        if from == to {
-            return;
-        }
-        let (first, last) = (from / SLOTS, to / SLOTS);
-        for block in first..=last {
-            let low = if block == first { from % SLOTS } else { 0 };
-            let high = if block == last { to % SLOTS } else { SLOTS - 1 };
-            let (runends, remainders) = self.cells(block);
-            cells_down(runends, 1, low, high);
-            cells_down(remainders.0, remainders.1, low, high);
-            if block < last {
-                self.copy_slot((block + 1) * SLOTS, (block + 1) * SLOTS - 1);
-            }
+    /// Takes the runend of slot `at`, if it is one, and moves those of
+    /// `at + 1..=to` to `at..to`; `to` has none then.
+    #[inline(always)]
+    pub(crate) fn remove_runend(&mut self, at: usize, to: usize) {
+        for (block, low, high) in parts(at, to) {
+            let old = self.runends(block);
+            let next = if block == to / SLOTS { 0 } else { self.runends(block + 1) & 1 };
+            let moved = (old & low_bits(high as u32 + 1)) >> 1 | next << 63;
+            self.set_runends(block, blend(old, moved, low as u32, high as u32 + 1));
         }
     }
 
-    fn copy_slot(&mut self, from: usize, to: usize) {
-        self.set_remainder(to, self.remainder(from));
-        self.set_runend(to, self.is_runend(from));
-    }
-
-    /// A block's runends, and its remainders with their width.
-    fn cells(&mut self, block: usize) -> (&mut [u8], (&mut [u8], u32)) {
-        let whole = &mut self.bytes[block * self.stride..(block + 1) * self.stride];
-        let (head, tail) = whole.split_at_mut(REMAINDERS);
+    /// Puts a remainder into slot `at`, and moves those of `at..to` to
+    /// `at + 1..=to`.
+    #[inline(always)]
+    pub(crate) fn insert_remainder(&mut self, at: usize, to: usize, remainder: u64) {
         let width = self.width;
-        (&mut head[RUNENDS..OFFSET], (&mut tail[..8 * width as usize], width))
+        let mut carry = remainder;
+        for (block, low, high) in parts(at, to) {
+            let slot = block * SLOTS + low;
+            let next = if high + 1 == SLOTS { self.remainder(slot - low + high) } else { 0 };
+            if let Some((byte, shift, bits)) = self.one_word(slot, high - low + 1) {
+                let old = self.load(byte);
+                let moved = (old >> shift << width | carry) << shift;
+                self.store(byte, blend(old, moved, shift, shift + bits));
+            } else if width == 8 {
+                let begin = block * self.stride + REMAINDERS;
+                let bytes = &mut self.bytes[begin - 1..begin + SLOTS];
+                insert_byte(bytes.try_into().expect("65 bytes"), low, high, carry as u8);
+            } else {
+                cells_up(self.remainders(block), width, low, high);
+                self.set_remainder(slot, carry);
+            }
+            carry = next;
+        }
     }
 
+    /// Moves the remainders of slots `at + 1..=to` to `at..to`; `to` has zero
+    /// then.
+    #[inline(always)]
+    pub(crate) fn remove_remainder(&mut self, at: usize, to: usize) {
+        let width = self.width;
+        for (block, low, high) in parts(at, to) {
+            let slot = block * SLOTS + low;
+            let next = if block == to / SLOTS { 0 } else { self.remainder((block + 1) * SLOTS) };
+            if let Some((byte, shift, bits)) = self.one_word(slot, high - low + 1) {
+                let old = self.load(byte);
+                let kept = old >> shift & low_bits(bits);
+                let moved = (kept >> width | next << (bits - width)) << shift;
+                self.store(byte, blend(old, moved, shift, shift + bits));
+            } else if width == 8 {
+                let begin = block * self.stride + REMAINDERS;
+                let bytes = &mut self.bytes[begin..begin + SLOTS + 1];
+                remove_byte(bytes.try_into().expect("65 bytes"), low, high, next as u8);
+            } else {
+                cells_down(self.remainders(block), width, low, high);
+                self.set_remainder(slot - low + high, next);
+            }
+        }
+    }
+
+    /// The byte, the bit and the number of bits of `count` remainders from `slot`
+    /// on, where one load has them all.
+    #[inline(always)]
+    fn one_word(&self, slot: usize, count: usize) -> Option<(usize, u32, u32)> {
+        let bits = count as u32 * self.width;
+        let (byte, shift) = self.place(slot);
+        (shift + bits <= u64::BITS).then_some((byte, shift, bits))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_occupieds(&mut self, block: usize, occupieds: u64) {
+        self.store(block * self.stride + OCCUPIEDS, occupieds);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_runends(&mut self, block: usize, runends: u64) {
+        self.store(block * self.stride + RUNENDS, runends);
+    }
+
+    /// Writes one of the `width` words of a block's remainders.
+    #[inline(always)]
+    pub(crate) fn set_word(&mut self, block: usize, index: usize, word: u64) {
+        debug_assert!(index < self.width as usize, "word {index} of {} bits", self.width);
+        self.store(block * self.stride + REMAINDERS + 8 * index, word);
+    }
+
+    /// A block's remainders.
+    #[inline(always)]
+    fn remainders(&mut self, block: usize) -> &mut [u8] {
+        let at = block * self.stride + REMAINDERS;
+        &mut self.bytes[at..at + 8 * self.width as usize]
+    }
+
+    #[inline(always)]
     fn set_bit(&mut self, field: usize, slot: usize, value: bool) {
         let byte = slot / SLOTS * self.stride + field + slot % SLOTS / 8;
         let bit = 1 << (slot % 8);
@@ -217,7 +368,7 @@ impl Blocks {
     }
 
     /// Asks for the memory of a slot and its metadata ahead of their use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self, slot: usize) {
         prefetch(&self.bytes, slot / SLOTS * self.stride);
         prefetch(&self.bytes, self.place(slot).0);
@@ -238,7 +389,8 @@ impl Blocks {
         let mut bytes = Vec::with_capacity(data.len() + PADDING);
         bytes.extend_from_slice(data);
         bytes.resize(data.len() + PADDING, 0);
-        Some(Blocks { bytes, width, stride })
+        let count = data.len() / stride;
+        Some(Blocks { bytes, count, width, stride, lanes: Self::lanes_for(width) })
     }
 
     #[inline(always)]
@@ -247,22 +399,87 @@ impl Blocks {
         u64::from_le_bytes(eight.try_into().expect("a slice of eight bytes"))
     }
 
+    #[inline(always)]
     fn store(&mut self, byte: usize, word: u64) {
         self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
     }
 }
 
 /// Word `index` of some words' bytes.
+#[inline(always)]
 fn word_at(bytes: &[u8], index: usize) -> u64 {
     let eight = &bytes[8 * index..8 * index + 8];
     u64::from_le_bytes(eight.try_into().expect("a slice of eight bytes"))
 }
 
+/// The blocks of slots `from..=to`, in order, with their first and last slot of
+/// these, counted from the block's own first.
+#[inline(always)]
+fn parts(from: usize, to: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let (first, last) = (from / SLOTS, to / SLOTS);
+    (first..last + 1).map(move |block| {
+        let low = if block == first { from % SLOTS } else { 0 };
+        let high = if block == last { to % SLOTS } else { SLOTS - 1 };
+        (block, low, high)
+    })
+}
+
+/// `old` with bits `begin..end` of `new`.
+#[inline(always)]
+fn blend(old: u64, new: u64, begin: u32, end: u32) -> u64 {
+    let changed = low_bits(end) & !low_bits(begin);
+    old & !changed | new & changed
+}
+
+/// Bytes that are moved at a time.
+const CHUNK: usize = 16;
+
+/// Moves bytes `low..high` of the last 64 to `low + 1..=high` and puts another
+/// at `low`. All are written, by vectors and without a branch on how many move:
+/// that would be guessed wrong too often.
+#[inline(always)]
+fn insert_byte(bytes: &mut [u8; 1 + SLOTS], low: usize, high: usize, byte: u8) {
+    for at in (0..SLOTS).step_by(CHUNK).rev() {
+        let below = chunk(bytes, at);
+        choose(bytes, 1 + at, below, low + 2, high - low);
+    }
+    bytes[1 + low] = byte;
+}
+
+/// Moves bytes `low + 1..=high` of the first 64 to `low..high` and puts another
+/// at `high`, as [`insert_byte`] does.
+#[inline(always)]
+fn remove_byte(bytes: &mut [u8; SLOTS + 1], low: usize, high: usize, byte: u8) {
+    for at in (0..SLOTS).step_by(CHUNK) {
+        let above = chunk(bytes, at + 1);
+        choose(bytes, at, above, low, high - low);
+    }
+    bytes[high] = byte;
+}
+
+#[inline(always)]
+fn chunk(bytes: &[u8; SLOTS + 1], at: usize) -> [u8; CHUNK] {
+    bytes[at..at + CHUNK].try_into().expect("a chunk")
+}
+
+/// Replaces those bytes of the chunk at `at` that are among `count` from byte
+/// `begin` on.
+#[inline(always)]
+fn choose(bytes: &mut [u8; SLOTS + 1], at: usize, others: [u8; CHUNK], begin: usize, count: usize) {
+    let mut chosen = chunk(bytes, at);
+    for index in 0..CHUNK {
+        // A mask, because a choice would become a choice of addresses.
+        let moves = ((at + index) as u8).wrapping_sub(begin as u8) < count as u8;
+        let mask = u8::from(moves).wrapping_neg();
+        chosen[index] = chosen[index] & !mask | others[index] & mask;
+    }
+    bytes[at..at + CHUNK].copy_from_slice(&chosen);
+}
+
 /// Replaces the bits of word `index` that are bits `begin..end` of all.
-fn blend(bytes: &mut [u8], index: usize, value: u64, begin: usize, end: usize) {
-    let below = |bit: usize| low_bits(bit.saturating_sub(64 * index).min(64) as u32);
-    let changed = below(end) & !below(begin);
-    let word = word_at(bytes, index) & !changed | value & changed;
+fn blend_at(bytes: &mut [u8], index: usize, new: u64, begin: usize, end: usize) {
+    let within = |bit: usize| bit.saturating_sub(64 * index).min(64) as u32;
+    let word = blend(word_at(bytes, index), new, within(begin), within(end));
     bytes[8 * index..8 * index + 8].copy_from_slice(&word.to_le_bytes());
 }
 
@@ -273,7 +490,7 @@ fn cells_up(words: &mut [u8], width: u32, low: usize, high: usize) {
     for index in (begin / 64..end.div_ceil(64)).rev() {
         let below = if index == 0 { 0 } else { word_at(words, index - 1) };
         let moved = word_at(words, index) << width | below >> (64 - width);
-        blend(words, index, moved, begin, end);
+        blend_at(words, index, moved, begin, end);
     }
 }
 
@@ -284,7 +501,7 @@ fn cells_down(words: &mut [u8], width: u32, low: usize, high: usize) {
     for index in begin / 64..end.div_ceil(64) {
         let above = if 8 * (index + 1) == words.len() { 0 } else { word_at(words, index + 1) };
         let moved = word_at(words, index) >> width | above << (64 - width);
-        blend(words, index, moved, begin, end);
+        blend_at(words, index, moved, begin, end);
     }
 }
 
@@ -323,33 +540,51 @@ mod tests {
         assert!(Blocks::from_bytes(&bytes[1..], 12, 1).is_none());
     }
 
-    /// The slow obvious version, slot by slot.
-    fn slow_shift(blocks: &mut Blocks, from: usize, to: usize, up: bool) {
-        if up {
-            (from..to).rev().for_each(|slot| blocks.copy_slot(slot, slot + 1));
-        } else {
-            (from..to).for_each(|slot| blocks.copy_slot(slot + 1, slot));
-        }
+    /// The slow obvious version: all slots as lists.
+    fn slots(blocks: &Blocks) -> (Vec<bool>, Vec<u64>) {
+        let is_runend = |slot| blocks.runends(slot / SLOTS) >> (slot % SLOTS) & 1 == 1;
+        (0..blocks.slots()).map(|slot| (is_runend(slot), blocks.remainder(slot))).unzip()
     }
 
     #[test]
-    fn shifts_by_words_agree_with_shifts_slot_by_slot() {
+    fn insertions_and_removals_by_words_agree_with_lists() {
         let mut rng = Rng::new(5);
         for width in 1..=32 {
             for _ in 0..if cfg!(miri) { 2 } else { 300 } {
-                let mut fast = random(width, (width % 3) as usize, &mut rng);
-                let mut slow = fast.clone();
-                let from = rng.below(192) as usize;
-                let to = from + rng.below(192 - from as u64) as usize;
-                for up in [true, false] {
-                    slow_shift(&mut slow, from, to, up);
-                    if up {
-                        fast.shift_up(from, to)
-                    } else {
-                        fast.shift_down(from, to)
-                    }
-                    assert!(fast == slow, "width {width}, {from} to {to}, up: {up}");
-                }
+                let extra = (width % 3) as usize;
+                let mut blocks = random(width, extra, &mut rng);
+                let (mut runends, mut remainders) = slots(&blocks);
+                let at = rng.below(192) as usize;
+                let to = at + rng.below(192 - at as u64) as usize;
+                let (runend, remainder) = (rng.below(2) == 1, rng.next() & mask(width));
+                // The fields that nothing has touched.
+                let rest = |blocks: &Blocks| -> Vec<(u64, u8, Vec<u8>)> {
+                    let all = blocks.as_bytes().chunks(blocks.stride).enumerate();
+                    all.map(|(block, bytes)| {
+                        let own = bytes[blocks.stride - extra..].to_vec();
+                        (blocks.occupieds(block), blocks.offset(block), own)
+                    })
+                    .collect()
+                };
+                let untouched = rest(&blocks);
+
+                runends.remove(to);
+                runends.insert(at, runend);
+                blocks.insert_runend(at, to, runend);
+                remainders.remove(to);
+                remainders.insert(at, remainder);
+                blocks.insert_remainder(at, to, remainder);
+                let expected = (runends.clone(), remainders.clone());
+                assert!(slots(&blocks) == expected, "width {width}, {at} to {to}");
+
+                runends.remove(at);
+                runends.insert(to, false);
+                blocks.remove_runend(at, to);
+                remainders.remove(at);
+                remainders.insert(to, 0);
+                blocks.remove_remainder(at, to);
+                assert!(slots(&blocks) == (runends, remainders), "width {width}, {at} to {to}");
+                assert_eq!(rest(&blocks), untouched, "width {width}, {at} to {to}");
             }
         }
     }

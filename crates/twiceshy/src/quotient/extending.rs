@@ -7,12 +7,15 @@
 //! code. Remainders never change, so a spent block drops its extensions and asks
 //! nobody.
 
+use std::ops::Range;
+
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
 use super::adaptive::{Learned, MOST_STATE, Rule};
 use super::place::Place;
+use super::runs::Runs;
 
 /// Extensions in one arithmetic code a block.
 #[derive(Clone)]
@@ -64,15 +67,13 @@ impl Rule for Extending {
     }
 
     #[inline(always)]
-    fn may_hold(&self, remainder: u64, place: &Place) -> bool {
-        remainder == place.remainder(self.width)
+    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        runs.any(run.clone(), place.remainder(self.width))
     }
 
     fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
-        match word(state) {
-            0 => Some(remainder == place.remainder(self.width)),
-            _ => None,
-        }
+        let equal = remainder == place.remainder(self.width);
+        if equal && word(state) != 0 { None } else { Some(equal) }
     }
 
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {

@@ -10,6 +10,7 @@
 //! Each is built from a [`Spec`](crate::Spec).
 
 pub(crate) mod adaptive;
+mod append;
 mod block;
 pub(crate) mod extending;
 mod place;

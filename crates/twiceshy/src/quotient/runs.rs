@@ -24,21 +24,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::bits::word::{low_bits, rank, select};
+use crate::bits::word::{Words, Work, low_bits, rank, tuned};
 
-use super::block::{Blocks, SLOTS};
+use super::block::{Blocks, Head, SLOTS};
 
 /// The byte of an offset that is in the map.
 const LONG: u8 = u8::MAX;
 
 /// Runs of remainders, one for each occupied quotient.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Runs {
-    blocks: Blocks,
+pub struct Runs {
+    pub(super) blocks: Blocks,
     /// The offsets of [`LONG`] and more, by block.
     long_offsets: BTreeMap<usize, usize>,
-    quotients: usize,
-    len: usize,
+    pub(super) quotients: usize,
+    pub(super) len: usize,
 }
 
 /// What an insertion or a removal moved. After an insertion the slots
@@ -51,12 +51,14 @@ pub(crate) struct Shift {
     pub(crate) to: usize,
 }
 
-/// Where a remainder is to be put.
+/// Where a slot is to be put in.
 #[must_use]
 pub(crate) struct Gap {
     quotient: usize,
-    /// The end of its run, if there is one.
-    end: Option<usize>,
+    /// Whether the quotient has a run.
+    occupied: bool,
+    /// Where its run starts, or would.
+    start: usize,
     pub(crate) shift: Shift,
 }
 
@@ -118,7 +120,7 @@ impl Runs {
     }
 
     /// A variant's own bytes of a block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn extra(&self, block: usize) -> &[u8] {
         self.blocks.extra(block)
     }
@@ -140,34 +142,53 @@ impl Runs {
     /// The slots of a quotient's run, if it has one.
     #[inline]
     pub(crate) fn run(&self, quotient: usize) -> Option<Range<usize>> {
-        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
-        let occupieds = self.blocks.occupieds(block);
-        if occupieds >> bit & 1 == 0 {
-            return None;
-        }
-        let reached = block * SLOTS + self.offset(block);
-        let last = self.runend(reached, rank(occupieds, bit) - 1);
-        Some(self.start(last, reached.max(quotient))..last + 1)
+        let (occupied, run) = tuned(Lookup { runs: self, quotient });
+        occupied.then_some(run)
     }
 
-    /// The first slot behind all runs of quotients up to `quotient`, or one
-    /// before it that is not behind its block's first.
-    fn used_until(&self, quotient: usize) -> usize {
+    /// Whether a quotient has a run, and its slots. Of one that has none, no
+    /// slots, at the one where it would start.
+    #[inline(always)]
+    pub(super) fn find(&self, words: impl Words, quotient: usize) -> (bool, Range<usize>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
-        let reached = block * SLOTS + self.offset(block);
-        match rank(self.blocks.occupieds(block), bit) {
-            0 => reached,
-            runs => self.runend(reached, runs - 1) + 1,
+        let head = self.blocks.head(block);
+        let occupied = head.occupieds >> bit & 1 == 1;
+        if let Some(near) = Near::new(head) {
+            let (start, end) = near.run(words, bit);
+            if end < u64::BITS {
+                let slot = |bit: u32| block * SLOTS + bit as usize;
+                return (occupied, slot(start.max(bit))..slot(end.max(bit)));
+            }
         }
+        (occupied, self.find_far(quotient))
+    }
+
+    /// The slots of [`Runs::find`], wherever they are.
+    #[inline(never)]
+    fn find_far(&self, quotient: usize) -> Range<usize> {
+        tuned(FarLookup { runs: self, quotient })
+    }
+
+    /// Whether a quotient's run has this remainder.
+    #[inline(always)]
+    pub(crate) fn holds(&self, words: impl Words, quotient: usize, remainder: u64) -> bool {
+        let (_, run) = self.find(words, quotient);
+        self.blocks.any(run, remainder)
+    }
+
+    /// The first slot behind `runs` runs from slot `from` on.
+    #[inline(always)]
+    fn used_from(&self, words: impl Words, from: usize, runs: u32) -> usize {
+        if runs == 0 { from } else { self.runend(words, from, runs - 1) + 1 }
     }
 
     /// The slot of runend number `index` from slot `from` on.
-    #[inline]
-    fn runend(&self, from: usize, mut index: u32) -> usize {
+    #[inline(always)]
+    fn runend(&self, words: impl Words, from: usize, mut index: u32) -> usize {
         let mut block = from / SLOTS;
         let mut ends = self.blocks.runends(block) & !low_bits((from % SLOTS) as u32);
         loop {
-            let bit = select(ends, index);
+            let bit = words.select(ends, index);
             if bit < 64 {
                 return block * SLOTS + bit as usize;
             }
@@ -178,7 +199,7 @@ impl Runs {
     }
 
     /// Where the run that ends at `last` starts, which is at `least` or behind.
-    #[inline]
+    #[inline(always)]
     fn start(&self, last: usize, least: usize) -> usize {
         let mut block = last / SLOTS;
         let mut ends = self.blocks.runends(block) & low_bits((last % SLOTS) as u32);
@@ -192,127 +213,176 @@ impl Runs {
         }
     }
 
+    /// The first slot from a block's first on that no run of earlier blocks has.
+    #[inline(always)]
+    fn reached(&self, block: usize) -> usize {
+        if block == self.blocks.count() {
+            return self.blocks.slots();
+        }
+        block * SLOTS + self.offset(block)
+    }
+
     /// The first empty slot from `slot` on; it may be one behind the last block.
-    fn first_empty(&self, mut slot: usize) -> usize {
+    #[inline(always)]
+    fn first_empty(&self, words: impl Words, mut slot: usize) -> usize {
         while slot < self.blocks.slots() {
-            let used = self.used_until(slot);
-            if used <= slot {
-                break;
+            let block = slot / SLOTS;
+            if let Some(near) = Near::new(self.blocks.head(block)) {
+                let mut bit = (slot % SLOTS) as u32;
+                while bit < u64::BITS {
+                    let (_, used) = near.run(words, bit);
+                    if used <= bit {
+                        return block * SLOTS + bit as usize;
+                    }
+                    bit = used;
+                }
             }
-            slot = used;
+            // Everything up to the next block is in use.
+            slot = self.reached(block + 1);
         }
         slot
     }
 
-    /// Puts a remainder into a quotient's run. Where it has one already, `index`
-    /// is told its slots and says which number the new one gets, from 0 to the
-    /// run's length.
-    pub(crate) fn insert(
-        &mut self,
-        quotient: usize,
-        remainder: u64,
-        index: impl FnOnce(&Self, Range<usize>) -> usize,
-    ) -> Shift {
-        let gap = self.gap(quotient, index);
-        self.fill(gap, remainder)
+    /// The first slot from `end` on, behind a run, that is empty or where a run
+    /// starts at its own quotient: what is before it moves when a slot is taken
+    /// out of that run.
+    #[inline(always)]
+    fn first_unmoved(&self, words: impl Words, mut end: usize) -> usize {
+        loop {
+            let block = (end - 1) / SLOTS;
+            if let Some(near) = Near::new(self.blocks.head(block)) {
+                let mut last = ((end - 1) % SLOTS) as u32;
+                while last < u64::BITS - 1 {
+                    let (_, used) = near.run(words, last);
+                    if used <= last + 1 {
+                        return block * SLOTS + last as usize + 1;
+                    }
+                    last = used - 1;
+                }
+            }
+            let reached = self.reached(block + 1);
+            if reached <= end {
+                return end;
+            }
+            end = reached;
+        }
     }
 
-    /// Where [`Runs::insert`] would put a remainder, and what would move.
-    pub(crate) fn gap(
+    /// Puts a remainder into a quotient's run, which is in order of remainders,
+    /// behind the last that is not larger.
+    #[inline]
+    pub(crate) fn insert_in_order(&mut self, quotient: usize, remainder: u64) -> Shift {
+        let index = |runs: &Self, run| runs.blocks.count_up_to(run, remainder);
+        tuned(Insertion { runs: self, quotient, remainder, index })
+    }
+
+    /// How many slots of a run in order of remainders hold this one or less.
+    pub(crate) fn count_up_to(&self, run: Range<usize>, remainder: u64) -> usize {
+        self.blocks.count_up_to(run, remainder)
+    }
+
+    /// Whether one of these slots holds the remainder.
+    #[inline(always)]
+    pub(crate) fn any(&self, slots: Range<usize>, remainder: u64) -> bool {
+        self.blocks.any(slots, remainder)
+    }
+
+    /// Takes the first slot with this remainder out of a quotient's run; `None`
+    /// where there is none.
+    #[inline]
+    pub(crate) fn remove_one(&mut self, quotient: usize, remainder: u64) -> Option<Shift> {
+        let pick = |runs: &Self, run| runs.blocks.first(run, remainder);
+        tuned(Removal { runs: self, quotient, pick })
+    }
+
+    /// What putting a slot at number `index` of a quotient's run would move. A run
+    /// that is not there has number 0 alone.
+    pub(crate) fn gap(&self, quotient: usize, index: usize) -> Gap {
+        tuned(GapLookup { runs: self, quotient, index })
+    }
+
+    #[inline(always)]
+    fn find_gap(
         &self,
+        words: impl Words,
         quotient: usize,
         index: impl FnOnce(&Self, Range<usize>) -> usize,
     ) -> Gap {
         assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
-        let (from, end) = match self.run(quotient) {
-            Some(run) => {
-                let index = index(self, run.clone());
-                assert!(index <= run.len(), "slot {index} in a run of {}", run.len());
-                (run.start + index, Some(run.end))
-            }
-            None => (quotient.max(self.used_until(quotient)), None),
-        };
-        Gap { quotient, end, shift: Shift { from, to: self.first_empty(from) } }
+        let (occupied, run) = self.find(words, quotient);
+        if !occupied && run.end == quotient {
+            // Its own slot is empty, as every other is on the way to full.
+            let shift = Shift { from: quotient, to: quotient };
+            return Gap { quotient, occupied, start: quotient, shift };
+        }
+        let from = run.start + index(self, run.clone());
+        assert!(from <= run.end, "slot {from} in the run {run:?}");
+        let to = self.first_empty(words, run.end);
+        Gap { quotient, occupied, start: run.start, shift: Shift { from, to } }
     }
 
-    /// Opens a gap and puts a remainder into it.
+    /// Opens a gap, and puts a remainder into it.
+    #[inline(always)]
     pub(crate) fn fill(&mut self, gap: Gap, remainder: u64) -> Shift {
-        let Gap { quotient, end, shift: Shift { from, to } } = gap;
-        if to == self.blocks.slots() {
-            // Twice as many as there are behind the quotients, so that a run of
-            // n slots costs log n allocations.
-            let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);
-            self.blocks.push(behind - 1);
-        }
-        self.blocks.shift_up(from, to);
-        self.blocks.set_remainder(from, remainder);
-        match end {
-            Some(end) => {
-                self.blocks.set_runend(from, from == end);
-                if from == end {
-                    self.blocks.set_runend(from - 1, false);
-                }
-            }
-            None => {
-                self.blocks.set_runend(from, true);
-                self.blocks.set_occupied(quotient, true);
-            }
-        }
-        self.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
+        let Gap { quotient, occupied, start, shift: Shift { from, to } } = gap;
         self.len += 1;
+        if !occupied && to == quotient {
+            self.blocks.set_occupied(quotient, true);
+            self.blocks.set_runend(quotient, true);
+            self.blocks.set_remainder(quotient, remainder);
+            return gap.shift;
+        }
+        if to == self.blocks.slots() {
+            self.add_block();
+        }
+        // A run that was there ends with the same runend, one slot on: a slot
+        // that is none has come in at its start.
+        self.blocks.insert_runend(start, to, !occupied);
+        self.blocks.insert_remainder(from, to, remainder);
+        self.blocks.set_occupied(quotient, true);
+        self.raise_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         gap.shift
     }
 
-    /// Takes slot number `index` out of a quotient's run.
-    ///
-    /// # Panics
-    /// If the run has no such slot.
-    pub(crate) fn remove(&mut self, quotient: usize, index: usize) -> Shift {
-        let hole = self.hole(quotient, index);
-        self.close(hole)
-    }
-
-    /// What [`Runs::remove`] would move.
+    /// What taking slot number `index` out of a quotient's run would move.
     ///
     /// # Panics
     /// If the run has no such slot.
     pub(crate) fn hole(&self, quotient: usize, index: usize) -> Hole {
-        let run = self.run(quotient).expect("the quotient has a run");
-        assert!(index < run.len(), "slot {index} of a run of {}", run.len());
-        let from = run.start + index;
-        // Runs behind this one move up to the first that starts at its own
-        // quotient, or to the first empty slot.
-        let mut behind = run.end;
-        while behind < self.blocks.slots() {
-            let used = self.used_until(behind - 1);
-            if used <= behind {
-                break;
-            }
-            behind = used;
-        }
-        Hole { quotient, run, shift: Shift { from, to: behind - 1 } }
+        tuned(HoleLookup { runs: self, quotient, index }).expect("a slot was picked")
     }
 
-    /// Takes a hole's slot out.
+    #[inline(always)]
+    fn find_hole(
+        &self,
+        words: impl Words,
+        quotient: usize,
+        pick: impl FnOnce(&Self, Range<usize>) -> Option<usize>,
+    ) -> Option<Hole> {
+        let (_, run) = self.find(words, quotient);
+        let from = pick(self, run.clone())?;
+        let to = self.first_unmoved(words, run.end) - 1;
+        Some(Hole { quotient, run, shift: Shift { from, to } })
+    }
+
+    /// Takes a slot out.
+    #[inline(always)]
     pub(crate) fn close(&mut self, hole: Hole) -> Shift {
         let Hole { quotient, run, shift: Shift { from, to } } = hole;
-        if run.len() == 1 {
-            self.blocks.set_occupied(quotient, false);
-        } else if from + 1 == run.end {
-            self.blocks.set_runend(from - 1, true);
-        }
-        self.blocks.shift_down(from, to);
-        self.blocks.set_remainder(to, 0);
-        self.blocks.set_runend(to, false);
+        // The runend goes with the last slot of a run. Of another, one that is
+        // none goes, and the first is as good as any.
+        self.blocks.remove_runend(run.start, to);
+        self.blocks.remove_remainder(from, to);
+        self.blocks.set_occupied(quotient, run.end - run.start > 1);
         self.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
         self.len -= 1;
-        Shift { from, to }
+        hole.shift
     }
 
     /// The runs that have any of these slots, in order.
     pub(crate) fn overlapping(&self, slots: Range<usize>) -> Vec<(usize, Range<usize>)> {
         let mut block = slots.start / SLOTS;
-        while block > 0 && block * SLOTS + self.offset(block) > slots.start {
+        while block > 0 && self.reached(block) > slots.start {
             block -= 1;
         }
         let last = slots.end.min(self.quotients).div_ceil(SLOTS);
@@ -333,30 +403,68 @@ impl Runs {
         }
     }
 
-    /// Adds one to the offset of each of these blocks. Those in the map go in
-    /// one pass: a run of n slots has n / 64 of them.
+    /// The offset of a block that had none.
+    pub(super) fn set_offset(&mut self, block: usize, offset: usize) {
+        self.blocks.set_offset(block, offset_byte(offset));
+        if offset_byte(offset) == LONG {
+            self.long_offsets.insert(block, offset);
+        }
+    }
+
+    /// Adds a block behind the last. There is memory for twice as many as there
+    /// are behind the quotients, so that a run of n slots costs log n
+    /// allocations.
+    #[cold]
+    pub(super) fn add_block(&mut self) {
+        let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);
+        self.blocks.push(behind - 1);
+    }
+
+    /// Adds one to the offset of each of these blocks.
+    #[inline(always)]
     fn raise_offsets(&mut self, blocks: Range<usize>) {
+        let mut long = false;
+        for block in blocks.clone() {
+            let byte = self.blocks.offset(block);
+            self.blocks.set_offset(block, byte.saturating_add(1));
+            long |= byte >= LONG - 1;
+        }
+        if long {
+            self.raise_long_offsets(blocks);
+        }
+    }
+
+    /// The same in the map, in one pass: a run of n slots has n / 64 of them.
+    #[cold]
+    fn raise_long_offsets(&mut self, blocks: Range<usize>) {
         self.long_offsets.range_mut(blocks.clone()).for_each(|(_, offset)| *offset += 1);
         for block in blocks {
-            let byte = self.blocks.offset(block);
-            if byte == LONG {
-                continue;
-            }
-            self.blocks.set_offset(block, byte + 1);
-            if byte + 1 == LONG {
-                self.long_offsets.insert(block, usize::from(LONG));
+            if self.blocks.offset(block) == LONG {
+                self.long_offsets.entry(block).or_insert(usize::from(LONG));
             }
         }
     }
 
     /// Takes one from the offset of each of these blocks.
+    #[inline(always)]
     fn lower_offsets(&mut self, blocks: Range<usize>) {
+        let mut long = false;
         for block in blocks.clone() {
             let byte = self.blocks.offset(block);
-            if byte != LONG {
+            if byte == LONG {
+                long = true;
+            } else {
                 self.blocks.set_offset(block, byte - 1);
             }
         }
+        if long {
+            self.lower_long_offsets(blocks);
+        }
+    }
+
+    /// The same in the map.
+    #[cold]
+    fn lower_long_offsets(&mut self, blocks: Range<usize>) {
         let mut short_again = Vec::new();
         for (&block, offset) in self.long_offsets.range_mut(blocks) {
             *offset -= 1;
@@ -471,6 +579,147 @@ impl Runs {
     }
 }
 
+/// The runs of a block, seen from within it: what is not in it is at 64.
+#[derive(Clone, Copy)]
+struct Near {
+    occupieds: u64,
+    /// The slots behind the runs of earlier blocks and behind each of its own.
+    behinds: u64,
+}
+
+impl Near {
+    /// `None` where runs of earlier blocks reach past it.
+    #[inline(always)]
+    fn new(head: Head) -> Option<Self> {
+        let Head { occupieds, runends, offset } = head;
+        (usize::from(offset) < SLOTS)
+            .then(|| Near { occupieds, behinds: ((runends >> offset) << 1 | 1) << offset })
+    }
+
+    /// The slots behind the runs of quotients below `bit`, and up to it. There is
+    /// no branch on whether it has a run: in a query of an absent key that would
+    /// be guessed wrong two times in five.
+    #[inline(always)]
+    fn run(self, words: impl Words, bit: u32) -> (u32, u32) {
+        let own = (self.occupieds >> bit & 1) as u32;
+        words.select_two(self.behinds, rank(self.occupieds, bit), own)
+    }
+}
+
+/// [`Runs::find_far`].
+struct FarLookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+}
+
+impl Work for FarLookup<'_> {
+    type Outcome = Range<usize>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Range<usize> {
+        let FarLookup { runs, quotient } = self;
+        let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        let occupieds = runs.blocks.occupieds(block);
+        let reached = block * SLOTS + runs.offset(block);
+        let (before, own) = (rank(occupieds, bit), occupieds >> bit & 1);
+        let used = runs.used_from(words, reached, before + own as u32);
+        let start = if own == 1 { runs.start(used - 1, reached) } else { used };
+        start.max(quotient)..used.max(quotient)
+    }
+}
+
+/// [`Runs::run`].
+struct Lookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+}
+
+impl Work for Lookup<'_> {
+    type Outcome = (bool, Range<usize>);
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Self::Outcome {
+        self.runs.find(words, self.quotient)
+    }
+}
+
+/// [`Runs::insert_in_order`]: `index` is told the slots of
+/// the quotient's run, of which there may be none.
+struct Insertion<'a, I> {
+    runs: &'a mut Runs,
+    quotient: usize,
+    remainder: u64,
+    index: I,
+}
+
+impl<I: FnOnce(&Runs, Range<usize>) -> usize> Work for Insertion<'_, I> {
+    type Outcome = Shift;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Shift {
+        let gap = self.runs.find_gap(words, self.quotient, self.index);
+        self.runs.fill(gap, self.remainder)
+    }
+}
+
+/// [`Runs::gap`].
+struct GapLookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+    index: usize,
+}
+
+impl Work for GapLookup<'_> {
+    type Outcome = Gap;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Gap {
+        self.runs.find_gap(words, self.quotient, |_, _| self.index)
+    }
+}
+
+/// [`Runs::remove_one`]: `pick` is told the slots of the
+/// quotient's run, of which there may be none, and says which.
+struct Removal<'a, P> {
+    runs: &'a mut Runs,
+    quotient: usize,
+    pick: P,
+}
+
+impl<P: FnOnce(&Runs, Range<usize>) -> Option<usize>> Work for Removal<'_, P> {
+    type Outcome = Option<Shift>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Option<Shift> {
+        let hole = self.runs.find_hole(words, self.quotient, self.pick)?;
+        Some(self.runs.close(hole))
+    }
+}
+
+/// [`Runs::hole`].
+struct HoleLookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+    index: usize,
+}
+
+impl Work for HoleLookup<'_> {
+    type Outcome = Option<Hole>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Option<Hole> {
+        self.runs.find_hole(words, self.quotient, nth(self.index))
+    }
+}
+
+/// Picks slot number `index` of a run.
+fn nth(index: usize) -> impl FnOnce(&Runs, Range<usize>) -> Option<usize> {
+    move |_, run| {
+        assert!(index < run.len(), "slot {index} of a run of {}", run.len());
+        Some(run.start + index)
+    }
+}
+
 fn offset_byte(offset: usize) -> u8 {
     u8::try_from(offset).unwrap_or(LONG)
 }
@@ -492,6 +741,24 @@ mod tests {
     use super::*;
     use crate::bits::packed::mask;
     use crate::rng::Rng;
+
+    impl Runs {
+        fn insert(
+            &mut self,
+            quotient: usize,
+            remainder: u64,
+            index: impl FnOnce(&Self, Range<usize>) -> usize,
+        ) -> Shift {
+            let index = self.run(quotient).map_or(0, |run| index(self, run));
+            let gap = self.gap(quotient, index);
+            self.fill(gap, remainder)
+        }
+
+        fn remove(&mut self, quotient: usize, index: usize) -> Shift {
+            let hole = self.hole(quotient, index);
+            self.close(hole)
+        }
+    }
 
     /// The slow obvious version: one list a quotient. Slots follow from it.
     struct Lists(Vec<Vec<u64>>);
@@ -518,7 +785,21 @@ mod tests {
                     run.map(|slot| runs.remainder(slot)).collect::<Vec<_>>()
                 });
                 assert_eq!(&held, list, "quotient {quotient}");
+                for remainder in list.iter().flat_map(|&held| [held, held ^ 1]).chain([0]) {
+                    let holds = tuned(Holds(runs, quotient, remainder));
+                    assert_eq!(holds, list.contains(&remainder), "quotient {quotient}");
+                }
             }
+        }
+    }
+
+    struct Holds<'a>(&'a Runs, usize, u64);
+
+    impl Work for Holds<'_> {
+        type Outcome = bool;
+
+        fn run(self, words: impl Words) -> bool {
+            self.0.holds(words, self.1, self.2)
         }
     }
 
@@ -652,6 +933,27 @@ mod tests {
             let long = len >= 64 + usize::from(LONG);
             assert_eq!(runs.long_offsets.contains_key(&1), long, "{len}");
         }
+    }
+
+    /// A quotient behind them would start behind the last block.
+    #[test]
+    fn runs_may_take_every_slot_of_every_block() {
+        let mut runs = Runs::new(64, 8, 0);
+        for remainder in 0..128 {
+            let _ = runs.insert_in_order(62, remainder);
+        }
+        assert_eq!(runs.run(62), Some(62..190));
+        let _ = runs.insert_in_order(61, 5);
+        let _ = runs.insert_in_order(61, 6);
+        assert_eq!(runs.run(62), Some(63..191));
+        let _ = runs.insert_in_order(61, 7);
+        assert_eq!(runs.run(62), Some(64..192));
+        assert_eq!(runs.blocks.slots(), 192, "none is left");
+        assert!(runs.run(63).is_none() && runs.remove_one(63, 9).is_none());
+        assert!(!tuned(Holds(&runs, 63, 0)) && tuned(Holds(&runs, 62, 127)));
+        let shift = runs.insert_in_order(63, 9);
+        assert_eq!(shift, Shift { from: 192, to: 192 });
+        runs.check().expect("every invariant holds");
     }
 
     #[test]

@@ -23,6 +23,8 @@
 //! functions, so that a false positive of the past returns with probability
 //! `2^-r` instead of 1. Its epoch counts how often.
 
+use std::ops::Range;
+
 use crate::bits::lanes::Lanes;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
@@ -30,6 +32,7 @@ use crate::spec::{Code, Kind, Spec, WhenSpent};
 
 use super::adaptive::{Learned, MOST_STATE, Rule};
 use super::place::Place;
+use super::runs::Runs;
 
 /// Selectors in one arithmetic code a block.
 #[derive(Clone)]
@@ -152,8 +155,16 @@ impl Rule for Telescoping {
     }
 
     #[inline(always)]
-    fn may_hold(&self, remainder: u64, place: &Place) -> bool {
-        self.reseeds || self.has(remainder, place.remainder(self.width), place.digest)
+    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        if self.reseeds {
+            return run.start != run.end;
+        }
+        for slot in run.clone() {
+            if self.has(runs.remainder(slot), place.remainder(self.width), place.digest) {
+                return true;
+            }
+        }
+        false
     }
 
     fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
@@ -162,10 +173,9 @@ impl Rule for Telescoping {
         if code == 0 {
             return Some(remainder == first);
         }
-        if self.reseeds && !self.has(remainder, first, place.digest.rehashed(u64::from(epoch))) {
-            return Some(false);
-        }
-        None
+        // The run has a slot that matches some remainder; this may be another.
+        let digest = place.digest.rehashed(u64::from(epoch));
+        if self.has(remainder, first, digest) { None } else { Some(false) }
     }
 
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, u16) {
@@ -260,15 +270,16 @@ mod tests {
             let rule = Telescoping::new(&spec);
             for _ in 0..300 {
                 let place = Place::new(digest(&mut rng), 1000);
+                let first = place.remainder(width);
                 for selector in 0..=rule.last() {
                     let remainder = rule.remainder(&place, 0, selector);
-                    assert!(rule.may_hold(remainder, &place), "{width} {selector}");
+                    assert!(rule.has(remainder, first, place.digest), "{width} {selector}");
                 }
             }
             // And it is of use: 1 + 64 / r remainders of 2^r.
             let passed = (0..2000u64).filter(|_| {
                 let place = Place::new(digest(&mut rng), 1000);
-                rule.may_hold(rng.next() & ((1 << width) - 1), &place)
+                rule.has(rng.next() & ((1 << width) - 1), place.remainder(width), place.digest)
             });
             let most = (1.0 + 64.0 / f64::from(width)) / f64::from(width).exp2();
             assert!((passed.count() as f64) < 2000.0 * most * 1.5 + 30.0, "{width}");

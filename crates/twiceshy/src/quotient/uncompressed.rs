@@ -4,10 +4,14 @@
 //! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5. A digest's bits
 //! never end, so selectors go up to 255 before a block counts as spent.
 
+use std::ops::Range;
+
 use crate::spec::{Kind, Spec};
 
 use super::adaptive::{Learned, MOST_STATE, Rule};
+use super::block::SLOTS;
 use super::place::Place;
+use super::runs::Runs;
 use super::telescoping::{next_selector, nth_remainder};
 
 /// Selectors of a byte each.
@@ -48,8 +52,11 @@ impl Rule for Uncompressed {
     }
 
     #[inline(always)]
-    fn may_hold(&self, _: u64, _: &Place) -> bool {
-        true
+    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        run.clone().any(|slot| {
+            let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
+            runs.remainder(slot) == self.remainder(place, 0, selector)
+        })
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
