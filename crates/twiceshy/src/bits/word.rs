@@ -36,10 +36,28 @@ pub(crate) fn select(word: u64, index: u32) -> u32 {
     portable::select(word, index)
 }
 
+/// [`select`] in 128 bits, of which at least `index + 1` must be set.
+#[inline]
+pub(crate) fn select_wide(wide: u128, index: u32) -> u32 {
+    debug_assert!(index < wide.count_ones(), "{wide:x} has no set bit number {index}");
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if intrinsics::available() {
+        // SAFETY: `available` has just found every feature that it needs.
+        return unsafe { intrinsics::select_wide(wide, index) };
+    }
+    portable::select_wide(wide, index)
+}
+
 /// The lowest `count` bits (0 to 64) set.
 #[inline]
 pub(crate) const fn low_bits(count: u32) -> u64 {
     if count == 0 { 0 } else { u64::MAX >> (64 - count) }
+}
+
+/// The lowest `count` bits (0 to 128) set.
+#[inline]
+pub(crate) const fn low_bits_wide(count: u32) -> u128 {
+    if count == 0 { 0 } else { u128::MAX >> (128 - count) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -62,6 +80,14 @@ mod intrinsics {
     #[target_feature(enable = "bmi2,popcnt")]
     pub(super) fn select(word: u64, index: u32) -> u32 {
         _pdep_u64(1 << index, word).trailing_zeros()
+    }
+
+    #[inline]
+    #[target_feature(enable = "bmi2,popcnt")]
+    pub(super) fn select_wide(wide: u128, index: u32) -> u32 {
+        let (low, high) = (wide as u64, (wide >> 64) as u64);
+        let below = low.count_ones();
+        if index < below { select(low, index) } else { 64 + select(high, index - below) }
     }
 }
 
@@ -98,6 +124,13 @@ mod portable {
             rest &= rest - 1;
         }
         8 * byte + rest.trailing_zeros()
+    }
+
+    #[inline]
+    pub(super) fn select_wide(wide: u128, index: u32) -> u32 {
+        let (low, high) = (wide as u64, (wide >> 64) as u64);
+        let below = low.count_ones();
+        if index < below { select(low, index) } else { 64 + select(high, index - below) }
     }
 }
 
@@ -146,7 +179,27 @@ mod tests {
         compare(u64::MAX);
     }
 
-    /// Without it the test above would have compared one twin with itself.
+    #[test]
+    fn both_twins_select_in_two_words_as_counting_bit_by_bit() {
+        let mut rng = Rng::new(2);
+        let sparse = |rng: &mut Rng| rng.next() & rng.next();
+        for round in 0..if cfg!(miri) { 8 } else { 1000 } {
+            let (low, high) = match round % 4 {
+                0 => (sparse(&mut rng), sparse(&mut rng)),
+                1 => (0, rng.next()),
+                2 => (rng.next(), 0),
+                _ => (u64::MAX, u64::MAX),
+            };
+            let wide = u128::from(high) << 64 | u128::from(low);
+            let set = (0..128).filter(|bit| wide >> bit & 1 == 1);
+            for (index, bit) in set.enumerate() {
+                assert_eq!(portable::select_wide(wide, index as u32), bit, "{wide:x} {index}");
+                assert_eq!(select_wide(wide, index as u32), bit, "{wide:x} {index}");
+            }
+        }
+    }
+
+    /// Without it the tests above would have compared one twin with itself.
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn the_intrinsics_run_where_the_processor_has_them() {
@@ -158,6 +211,7 @@ mod tests {
             assert_eq!(intrinsics::rank(0b10_1101, 3), 3);
             assert_eq!(intrinsics::select(0b10_1101, 2), 3);
             assert_eq!(intrinsics::select(0b10_1101, 4), 64);
+            assert_eq!(intrinsics::select_wide(0b11 << 63, 1), 64);
         }
     }
 
@@ -165,5 +219,7 @@ mod tests {
     fn low_bits_of_every_count() {
         assert_eq!([low_bits(0), low_bits(1), low_bits(63)], [0, 1, u64::MAX >> 1]);
         assert_eq!(low_bits(64), u64::MAX);
+        assert_eq!([low_bits_wide(0), low_bits_wide(65)], [0, u128::MAX >> 63]);
+        assert_eq!(low_bits_wide(128), u128::MAX);
     }
 }
