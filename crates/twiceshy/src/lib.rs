@@ -4,6 +4,7 @@
 mod any;
 mod batch;
 mod bits;
+mod broom;
 mod code;
 pub mod cuckoo;
 mod digest;

@@ -3,12 +3,12 @@
 //! [`prefetch`] is the only function here; on other targets its twin does
 //! nothing, which is always right, because a prefetch has no effect but time.
 
-/// Asks for the cache line of `bytes[at]`.
+/// Asks for the cache line where `items[at]` starts.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-pub(crate) fn prefetch(bytes: &[u8], at: usize) {
+pub(crate) fn prefetch<T>(items: &[T], at: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    let line = bytes.as_ptr().wrapping_add(at);
+    let line = items.as_ptr().wrapping_add(at);
     // SAFETY: a prefetch never faults and reads nothing the program can see,
     // whatever the address; SSE is part of every x86-64 target.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
@@ -17,4 +17,4 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize) {
 /// Does nothing: this target has no stable prefetch.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline]
-pub(crate) fn prefetch(_bytes: &[u8], _at: usize) {}
+pub(crate) fn prefetch<T>(_items: &[T], _at: usize) {}

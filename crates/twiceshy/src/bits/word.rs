@@ -50,6 +50,34 @@ pub(crate) const fn rank(word: u64, bit: u32) -> u32 {
     (word & low_bits(bit)).count_ones()
 }
 
+/// The position of set bit number `index` of 128, of which at least `index + 1`
+/// must be set.
+#[inline]
+pub(crate) fn select_wide(wide: u128, index: u32) -> u32 {
+    debug_assert!(index < wide.count_ones(), "{wide:x} has no set bit number {index}");
+    tuned(WideSelect { wide, index })
+}
+
+struct WideSelect {
+    wide: u128,
+    index: u32,
+}
+
+impl Work for WideSelect {
+    type Outcome = u32;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> u32 {
+        let (low, high) = (self.wide as u64, (self.wide >> 64) as u64);
+        let count = low.count_ones();
+        if self.index < count {
+            words.select(low, self.index)
+        } else {
+            64 + words.select(high, self.index - count)
+        }
+    }
+}
+
 /// The lowest `count` bits (0 to 64) set.
 #[inline(always)]
 pub(crate) const fn low_bits(count: u32) -> u64 {
@@ -57,6 +85,12 @@ pub(crate) const fn low_bits(count: u32) -> u64 {
         Some(high) => !high,
         None => u64::MAX,
     }
+}
+
+/// The lowest `count` bits (0 to 128) set.
+#[inline]
+pub(crate) const fn low_bits_wide(count: u32) -> u128 {
+    if count == 0 { 0 } else { u128::MAX >> (128 - count) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -244,8 +278,23 @@ mod tests {
     }
 
     #[test]
+    fn both_twins_select_in_128_bits() {
+        let mut rng = Rng::new(2);
+        for _ in 0..if cfg!(miri) { 10 } else { 1000 } {
+            let wide = u128::from(rng.next() & rng.next()) << 64 | u128::from(rng.next());
+            let set = (0..128).filter(|bit| wide >> bit & 1 == 1);
+            for (index, bit) in (0..).zip(set) {
+                assert_eq!(select_wide(wide, index), bit, "{wide:x} {index}");
+                assert_eq!(WideSelect { wide, index }.run(Portable), bit, "{wide:x} {index}");
+            }
+        }
+    }
+
+    #[test]
     fn low_bits_of_every_count() {
         assert_eq!([low_bits(0), low_bits(1), low_bits(63)], [0, 1, u64::MAX >> 1]);
         assert_eq!(low_bits(64), u64::MAX);
+        assert_eq!([low_bits_wide(0), low_bits_wide(65)], [0, u128::MAX >> 63]);
+        assert_eq!(low_bits_wide(128), u128::MAX);
     }
 }
