@@ -23,6 +23,7 @@ pub fn all() -> Vec<Entrant> {
     let specs = Kind::ALL.iter().flat_map(|kind| match kind {
         Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
         Kind::Telescoping => vec!["telescoping".into(), "telescoping:spent=reseed".into()],
+        Kind::Broom => vec!["broom".into(), "broom:form=faithful".into()],
         kind => vec![kind.name().to_string()],
     });
     specs
@@ -73,6 +74,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
     let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
         Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
         _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
+        _ if label == "broom-faithful" => format!("broom:form=faithful,{parameters}"),
         _ if Kind::ALL.iter().any(|kind| kind.name() == label) => format!("{label}:{parameters}"),
         _ => {
             let known = names();
@@ -101,7 +103,8 @@ mod tests {
         assert_eq!(
             names(),
             "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
-             cuckooing, rsqf, telescoping, telescoping-reseed, uncompressed, extension"
+             cuckooing, rsqf, telescoping, telescoping-reseed, uncompressed, extension, \
+             broom, broom-faithful"
         );
         assert_eq!(parse(&names()), Ok(Entrants(all())));
     }

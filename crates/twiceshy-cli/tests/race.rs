@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const LABELS: [&str; 14] = [
+const LABELS: [&str; 16] = [
     "plain",
     "plain-full",
     "simplified",
@@ -20,6 +20,8 @@ const LABELS: [&str; 14] = [
     "telescoping-reseed",
     "uncompressed",
     "extension",
+    "broom",
+    "broom-faithful",
 ];
 
 /// A race of a fraction of a second.
@@ -144,6 +146,8 @@ fn adaptive_filters_have_far_fewer_false_positives_than_plain_ones() {
         "telescoping",
         "telescoping-reseed",
         "extension",
+        "broom",
+        "broom-faithful",
     ] {
         assert!(by_label[adaptive] * 10.0 < by_label["plain"], "{adaptive}: {by_label:?}");
     }

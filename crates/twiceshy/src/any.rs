@@ -1,13 +1,15 @@
 //! A filter that is picked at run time, with its remote in memory.
 
+use crate::broom::{Broom, FaithfulBroom};
 use crate::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
+use crate::indexed::{Indexed, MemoryIndex};
 use crate::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use crate::remote::{Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
-use crate::spec::{Kind, Spec};
+use crate::spec::{Form, Kind, Spec};
 
 /// Any filter, picked by a [`Spec`], with its remote in memory.
 ///
@@ -224,6 +226,32 @@ impl InMemory<dyn Ordered> for MemorySet {
     }
 }
 
+impl InMemory<dyn Indexed> for MemoryIndex {
+    fn for_cells(_: usize) -> Self {
+        MemoryIndex::new()
+    }
+
+    fn open(bytes: &[u8]) -> Result<Self> {
+        MemoryIndex::load(bytes)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        self.save()
+    }
+
+    fn fits(&self, _: usize) -> bool {
+        true
+    }
+
+    fn remote(&mut self) -> &mut (dyn Indexed + 'static) {
+        self
+    }
+
+    fn accesses(&self) -> Accesses {
+        Indexed::accesses(self)
+    }
+}
+
 /// A filter with its remote, whatever their types.
 trait Whole {
     fn contains(&self, digest: Digest) -> bool;
@@ -316,6 +344,10 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
         Kind::Telescoping => pair::<Telescoping, MemorySet>(spec, source),
         Kind::Uncompressed => pair::<Uncompressed, MemorySet>(spec, source),
         Kind::Extension => pair::<Extending, MemorySet>(spec, source),
+        Kind::Broom => match spec.form {
+            Form::Practical => pair::<Broom, MemorySet>(spec, source),
+            Form::Faithful => pair::<FaithfulBroom, MemoryIndex>(spec, source),
+        },
     }
 }
 

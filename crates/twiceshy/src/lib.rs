@@ -4,7 +4,7 @@
 mod any;
 mod batch;
 mod bits;
-mod broom;
+pub mod broom;
 mod code;
 pub mod cuckoo;
 mod digest;
@@ -13,6 +13,7 @@ mod error;
 mod filter;
 #[doc(hidden)]
 pub mod format;
+mod indexed;
 mod keyed;
 pub mod quotient;
 mod remote;
@@ -23,6 +24,7 @@ pub use any::AnyFilter;
 pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
+pub use indexed::{Entry, Indexed, MemoryIndex};
 pub use keyed::KeyFilter;
 pub use remote::{Accesses, EVERY_DIGEST, MemoryMirror, MemorySet, Mirror, Ordered, Write};
-pub use spec::{Kind, Spec, WhenFull, WhenSpent};
+pub use spec::{Form, Kind, Spec, WhenFull, WhenSpent};

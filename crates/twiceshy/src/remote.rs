@@ -298,11 +298,11 @@ impl Ordered for MemorySet {
 const MIRROR: &str = "mirror";
 const SET: &str = "set";
 
-fn write_digest(writer: &mut Writer, digest: Digest) {
+pub(crate) fn write_digest(writer: &mut Writer, digest: Digest) {
     digest.words().into_iter().for_each(|word| writer.u64(word));
 }
 
-fn read_digest(reader: &mut Reader<'_>) -> Result<Digest> {
+pub(crate) fn read_digest(reader: &mut Reader<'_>) -> Result<Digest> {
     Ok(Digest::new([reader.u64("a digest")?, reader.u64("a digest")?]))
 }
 

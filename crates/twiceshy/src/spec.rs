@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 use crate::any::AnyFilter;
 use crate::bits::packed::Packed;
+use crate::broom::filter as broom;
 use crate::cuckoo::bounds::{self, first_pass_rate, target_load_permille};
 pub(crate) use crate::cuckoo::search::Search;
 use crate::error::{Error, Result};
@@ -45,6 +46,8 @@ pub enum Kind {
     Uncompressed,
     /// The extension adaptive filter.
     Extension,
+    /// The broom filter.
+    Broom,
 }
 
 impl Kind {
@@ -61,6 +64,7 @@ impl Kind {
         Kind::Telescoping,
         Kind::Uncompressed,
         Kind::Extension,
+        Kind::Broom,
     ];
 
     /// The name in a description.
@@ -78,6 +82,7 @@ impl Kind {
             Kind::Telescoping => "telescoping",
             Kind::Uncompressed => "uncompressed",
             Kind::Extension => "extension",
+            Kind::Broom => "broom",
         }
     }
 
@@ -94,13 +99,17 @@ impl Kind {
             Kind::Rsqf | Kind::Uncompressed => &["f", "full"],
             Kind::Telescoping => &["f", "budget", "code", "spent", "full"],
             Kind::Extension => &["f", "budget", "full"],
+            Kind::Broom => &["f", "form", "sweep", "ghosts", "full"],
         }
     }
 
     /// Whether it is a quotient filter: its bins are its slots, and a digest has
     /// one.
     const fn is_quotient(self) -> bool {
-        matches!(self, Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension)
+        matches!(
+            self,
+            Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension | Kind::Broom
+        )
     }
 }
 
@@ -133,6 +142,16 @@ pub(crate) enum Code {
     General,
 }
 
+/// What a broom filter's new hash function changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Remainder and adaptivity bits: the remote is the set in digest order.
+    Practical,
+    /// The quotient as well, as published: the remote has an index for each
+    /// function.
+    Faithful,
+}
+
 /// Whether a cuckooing filter's fingerprint depends on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
@@ -156,6 +175,9 @@ pub(crate) enum Tags {
 /// | `budget` | telescoping, extension: bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
 /// | `code` | telescoping: `general`, or the `tuned` one for f=8 | `general` |
 /// | `spent` | telescoping: a block that has learned all it can starts again (`reset`), with other hash functions (`reseed`) | `reset` |
+/// | `form` | broom: what a new hash function changes, `practical` or `faithful` | `practical` |
+/// | `sweep` | broom: ranges of digests (of one key on average) that each adaptation rehashes, 1 to 64 | 4 |
+/// | `ghosts` | broom: 0 forgets removed keys, and whoever removes and inserts keys can bring false positives back | 1 |
 /// | `search` | for a cell: `bfs` or `walk` | `bfs` |
 /// | `full` | without one: `error`, `rebuild` (quotient filters: the same as `error`) or `grow` | `rebuild` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +197,9 @@ pub struct Spec {
     pub(crate) budget: u32,
     pub(crate) code: Code,
     pub(crate) spent: WhenSpent,
+    pub(crate) form: Form,
+    pub(crate) sweep: u32,
+    pub(crate) ghosts: bool,
 }
 
 impl Spec {
@@ -210,6 +235,9 @@ impl Spec {
             budget: 56,
             code: Code::General,
             spent: WhenSpent::Reset,
+            form: Form::Practical,
+            sweep: 4,
+            ghosts: true,
         }
     }
 
@@ -221,12 +249,13 @@ impl Spec {
 
     /// Its short name in tables: the kind, for a cyclic filter its selector bits
     /// ("cyclic-2"), and what a telescoping filter does unless it is the usual
-    /// ("telescoping-reseed").
+    /// ("telescoping-reseed"), a broom filter ("broom-faithful").
     #[must_use]
     pub fn label(&self) -> String {
         match self.kind {
             Kind::Cyclic => format!("cyclic-{}", self.s),
             Kind::Telescoping if self.spent == WhenSpent::Reseed => "telescoping-reseed".into(),
+            Kind::Broom if self.form == Form::Faithful => "broom-faithful".into(),
             kind => kind.name().to_string(),
         }
     }
@@ -293,7 +322,7 @@ impl Spec {
     /// # Errors
     /// [`Error::Spec`] where no fingerprint is long enough.
     pub fn for_rate(mut self, rate: f64) -> Result<Self> {
-        let load = f64::from(target_load_permille(self.k, self.b)) / 1000.0;
+        let load = f64::from(self.target_permille()) / 1000.0;
         for f in 1..=32 {
             self.f = f;
             if self.validate().is_ok() && self.first_pass_rate(load) <= rate {
@@ -358,7 +387,7 @@ impl Spec {
             let bins = bins.min(wanted);
             // Rounding down to whole bins may cost a little more load than the
             // target, never so much that the keys would not fit.
-            if spec.load_permille(keys, bins) <= target_load_permille(spec.k, spec.b) + 10 {
+            if spec.load_permille(keys, bins) <= spec.target_permille() + 10 {
                 return Ok(AnyFilter::new(spec, keys, bins));
             }
         }
@@ -373,8 +402,7 @@ impl Spec {
         if capacity == 0 {
             return Err(Error::spec(self.to_string(), "a filter needs a capacity of at least 1"));
         }
-        let per_bin =
-            u128::from(self.cells_per_bin()) * u128::from(target_load_permille(self.k, self.b));
+        let per_bin = u128::from(self.cells_per_bin()) * u128::from(self.target_permille());
         let bins = (capacity as u128 * 1000).div_ceil(per_bin);
         let step = self.bin_step() as u128;
         let whole = bins.div_ceil(step) * step;
@@ -384,6 +412,14 @@ impl Spec {
                 format!("a capacity of {capacity} is too large for one filter"),
             )
         })
+    }
+
+    /// Keys for each 1000 cells that a filter is made for.
+    fn target_permille(&self) -> u32 {
+        match self.kind {
+            Kind::Broom => broom::TARGET_PERMILLE,
+            _ => target_load_permille(self.k, self.b),
+        }
     }
 
     /// Capacities and bins of filters each half as large again as the one
@@ -425,6 +461,9 @@ impl Spec {
     /// The most bins of one table with which a filter of `keys` keys stays
     /// within `room` bits.
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        if self.kind == Kind::Broom {
+            return broom::quotients_within(self, room, keys);
+        }
         if self.kind.is_quotient() {
             return Runs::quotients_within(room, self.f, self.state_bytes());
         }
@@ -489,6 +528,9 @@ impl Spec {
             "budget" => self.budget.to_string(),
             "code" => word_of(CODES, self.code).to_string(),
             "spent" => word_of(WHEN_SPENT, self.spent).to_string(),
+            "form" => word_of(FORMS, self.form).to_string(),
+            "sweep" => self.sweep.to_string(),
+            "ghosts" => u32::from(self.ghosts).to_string(),
             _ => unreachable!("{parameter} is no parameter"),
         }
     }
@@ -498,6 +540,11 @@ impl Spec {
         let number = || {
             value.parse::<u32>().map_err(|_| format!("{parameter}={value}: a number is expected"))
         };
+        let flag = || match value {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(format!("{parameter}={value}: 0 or 1 is expected")),
+        };
         match parameter {
             "f" => self.f = number()?,
             "k" => self.k = number()?,
@@ -506,19 +553,16 @@ impl Spec {
             "r" => self.r = number()?,
             "stash" => self.stash = number()?,
             "moves" => self.moves = number()?,
-            "retry" => {
-                self.retry = match value {
-                    "0" => false,
-                    "1" => true,
-                    _ => return Err(format!("retry={value}: 0 or 1 is expected")),
-                }
-            }
+            "retry" => self.retry = flag()?,
             "tags" => self.tags = named(TAGS, parameter, value)?,
             "search" => self.search = named(SEARCHES, parameter, value)?,
             "full" => self.full = named(WHEN_FULL, parameter, value)?,
             "budget" => self.budget = number()?,
             "code" => self.code = named(CODES, parameter, value)?,
             "spent" => self.spent = named(WHEN_SPENT, parameter, value)?,
+            "form" => self.form = named(FORMS, parameter, value)?,
+            "sweep" => self.sweep = number()?,
+            "ghosts" => self.ghosts = flag()?,
             _ => unreachable!("{parameter} is no parameter"),
         }
         Ok(())
@@ -535,6 +579,10 @@ impl Spec {
         };
         match self.kind {
             Kind::Rsqf | Kind::Uncompressed => return within("f", self.f, 1, 32),
+            Kind::Broom => {
+                within("sweep", self.sweep, 1, 64)?;
+                return within("f", self.f, 1, 32);
+            }
             Kind::Telescoping | Kind::Extension => {
                 // An epoch takes one byte of a reseeding block's state.
                 let least = if self.spent == WhenSpent::Reseed { 16 } else { 8 };
@@ -583,6 +631,7 @@ const MAX_GROWTHS: usize = 4;
 
 const TAGS: &[(&str, Tags)] = &[("table", Tags::Table), ("common", Tags::Common)];
 const SEARCHES: &[(&str, Search)] = &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
+const FORMS: &[(&str, Form)] = &[("practical", Form::Practical), ("faithful", Form::Faithful)];
 const CODES: &[(&str, Code)] = &[("tuned", Code::Tuned), ("general", Code::General)];
 const WHEN_SPENT: &[(&str, WhenSpent)] =
     &[("reset", WhenSpent::Reset), ("reseed", WhenSpent::Reseed)];

@@ -9,11 +9,12 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use harness::Random;
+use twiceshy::broom::{Broom, FaithfulBroom};
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy::{
-    Accesses, Adapted, Digest, Error, Filter, MemoryMirror, MemorySet, Mirror, Ordered,
-    RemoteError, Spec, Write,
+    Accesses, Adapted, Digest, Entry, Error, Filter, Indexed, MemoryIndex, MemoryMirror, MemorySet,
+    Mirror, Ordered, RemoteError, Spec, Write,
 };
 
 /// Accesses until the remote fails once; zero: it does not.
@@ -63,6 +64,41 @@ impl Mirror for Failing<MemoryMirror> {
 
     fn accesses(&self) -> Accesses {
         Mirror::accesses(&self.memory)
+    }
+}
+
+impl Indexed for Failing<MemoryIndex> {
+    fn put(&mut self, removed: &[Entry], added: &[Entry]) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.put(removed, added)
+    }
+
+    fn replace(&mut self, entries: &[Entry]) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.replace(entries)
+    }
+
+    fn visit(
+        &mut self,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest),
+    ) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.visit(range, visitor)
+    }
+
+    fn visit_index(
+        &mut self,
+        function: u64,
+        addresses: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest),
+    ) -> Result<(), RemoteError> {
+        self.burn()?;
+        self.memory.visit_index(function, addresses, visitor)
+    }
+
+    fn accesses(&self) -> Accesses {
+        Indexed::accesses(&self.memory)
     }
 }
 
@@ -147,6 +183,11 @@ fn ordered<F: Filter<Remote = dyn Ordered>>(filter: F, random: &mut Random) -> u
     play(filter, &mut Failing { memory: MemorySet::new(), fuse: fuse.clone() }, &fuse, random)
 }
 
+fn indexed<F: Filter<Remote = dyn Indexed>>(filter: F, random: &mut Random) -> u32 {
+    let fuse = Fuse::default();
+    play(filter, &mut Failing { memory: MemoryIndex::new(), fuse: fuse.clone() }, &fuse, random)
+}
+
 fn spec(text: &str) -> Spec {
     text.parse().expect("a filter")
 }
@@ -185,6 +226,11 @@ fn a_failed_access_changes_nothing() {
                 ordered(Uncompressed::new(&named("uncompressed:"), 100).expect("a filter"), random),
                 ordered(
                     Extending::new(&named("extension:budget=16,"), 100).expect("a filter"),
+                    random,
+                ),
+                ordered(Broom::new(&named("broom:"), 100).expect("a filter"), random),
+                indexed(
+                    FaithfulBroom::new(&named("broom:form=faithful,"), 100).expect("a filter"),
                     random,
                 ),
             ];

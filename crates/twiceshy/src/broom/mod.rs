@@ -1,17 +1,24 @@
-//! The storage of a broom filter.
+//! The broom filter: a sustained false-positive rate against any adversary, with
+//! deletions.
 //!
-//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh: "Bloom Filters,
-//! Adaptivity, and the Dictionary Problem", section 5 and appendix A.
+//! | filter | remote | a new hash function changes |
+//! | --- | --- | --- |
+//! | [`Broom`] | [`Ordered`](crate::Ordered) | remainder and adaptivity bits |
+//! | [`FaithfulBroom`] | [`Indexed`](crate::Indexed) | the quotient as well, as published |
 //!
-//! | file | knows |
-//! | --- | --- |
-//! | `strings.rs` | bit strings of any length side by side in a word (Lemma 29) |
-//! | `group.rs` | 64 quotients: their runs, adaptivity bits and ghosts, in one cache line |
-//! | `cells.rs` | remainders, packed, in whole cache lines |
-//! | `level.rs` | groups with their remainders; nothing of digests |
-#![allow(dead_code)]
+//! Each is built from a [`Spec`](crate::Spec).
 
 mod cells;
+pub(crate) mod filter;
+pub(crate) mod form;
 mod group;
 mod level;
 mod strings;
+
+pub use filter::BroomFilter;
+
+/// The broom filter with quotients that stay ("broom").
+pub type Broom = filter::BroomFilter<form::Practical>;
+
+/// The broom filter as published ("broom:form=faithful").
+pub type FaithfulBroom = filter::BroomFilter<form::Faithful>;

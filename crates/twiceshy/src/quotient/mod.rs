@@ -13,7 +13,7 @@ pub(crate) mod adaptive;
 mod append;
 mod block;
 pub(crate) mod extending;
-mod place;
+pub(crate) mod place;
 mod plain;
 pub(crate) mod runs;
 pub(crate) mod telescoping;

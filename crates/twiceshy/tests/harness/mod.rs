@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
+use twiceshy::broom::{Broom, FaithfulBroom};
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy::{Adapted, AnyFilter, Digest, Error, Filter, Spec};
@@ -53,6 +54,13 @@ pub const SPECS: &[&str] = &[
     "extension:f=1,budget=8,full=grow",
     "extension:f=2,budget=32",
     "extension:f=4,budget=56,full=error",
+    "broom:f=1,sweep=1,full=grow",
+    "broom:f=3",
+    "broom:f=4,sweep=16,ghosts=0,full=error",
+    "broom:f=12,sweep=2",
+    "broom:f=2,form=faithful",
+    "broom:f=3,form=faithful,sweep=2,full=grow",
+    "broom:f=14,form=faithful,sweep=7",
 ];
 
 /// SplitMix64, so that the tests do not lean on the generator they test.
@@ -288,6 +296,8 @@ fn load_alone(bytes: &[u8]) {
     ask(Telescoping::load(bytes));
     ask(Uncompressed::load(bytes));
     ask(Extending::load(bytes));
+    ask(Broom::load(bytes));
+    ask(FaithfulBroom::load(bytes));
 }
 
 /// Where a file of filter and remote (`docs/format.md`) has its two parts.
