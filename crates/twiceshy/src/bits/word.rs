@@ -68,13 +68,11 @@ impl Work for WideSelect {
 
     #[inline(always)]
     fn run(self, words: impl Words) -> u32 {
-        let (low, high) = (self.wide as u64, (self.wide >> 64) as u64);
-        let count = low.count_ones();
-        if self.index < count {
-            words.select(low, self.index)
-        } else {
-            64 + words.select(high, self.index - count)
-        }
+        // Which half it is cannot be foreseen: no branch.
+        let below = (self.wide as u64).count_ones();
+        let upper = u32::from(self.index >= below);
+        let half = (self.wide >> (64 * upper)) as u64;
+        64 * upper + words.select(half, self.index - upper * below)
     }
 }
 

@@ -180,6 +180,12 @@ impl<F: Form> BroomFilter<F> {
         in_groups.sum::<usize>() + self.ghost_yard.values().map(Vec::len).sum::<usize>()
     }
 
+    /// Keys that were rehashed so far.
+    #[must_use]
+    pub fn rehashed(&self) -> u64 {
+        self.counts.kicks
+    }
+
     /// How often every key was rehashed.
     #[must_use]
     pub fn phase(&self) -> u64 {
@@ -511,6 +517,7 @@ impl<F: Form> Build for BroomFilter<F> {
 
     fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
         let quotients = reader.size("the number of quotients")?;
+        let len = reader.size("the number of keys")?;
         let counts = Stats {
             capacity: reader.size("the capacity")?,
             adaptations: reader.counter("the adaptations")?,
@@ -567,8 +574,8 @@ impl<F: Form> Build for BroomFilter<F> {
             counts,
             form: std::marker::PhantomData,
         };
-        if filter.len() > quotients {
-            return Err(Error::format("it has more keys than quotients"));
+        if filter.len() != len || len > quotients {
+            return Err(Error::format("its number of keys is not that of its fingerprints"));
         }
         filter.check_prefixes().map_err(Error::format)?;
         Ok(filter)
@@ -717,6 +724,7 @@ impl<F: Form> Filter for BroomFilter<F> {
     fn save(&self) -> Vec<u8> {
         let mut writer = Writer::new(&self.spec.to_string());
         writer.u64(self.level.quotients() as u64);
+        writer.u64(self.len() as u64);
         writer.u64(self.counts.capacity as u64);
         writer.u64(self.counts.adaptations);
         writer.u64(self.counts.rebuilds);

@@ -79,7 +79,8 @@ impl Group {
     pub(crate) fn run(&self, quotient: u32) -> Range<u32> {
         let first = self.first(quotient);
         let start = first - quotient;
-        start..start + (self.runs >> first).trailing_ones()
+        // A run has at most 64 slots: the lower half will do.
+        start..start + ((self.runs >> first) as u64).trailing_ones()
     }
 
     /// Where a quotient starts in `runs`: behind the zeros of those before it.

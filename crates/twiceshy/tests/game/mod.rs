@@ -80,7 +80,12 @@ pub trait Adversary {
 }
 
 /// How many of so many games an adversary wins.
-pub fn wins(spec: &str, keys: usize, games: u64, adversary: impl Fn(u64) -> Box<dyn Adversary>) -> u64 {
+pub fn wins(
+    spec: &str,
+    keys: usize,
+    games: u64,
+    adversary: impl Fn(u64) -> Box<dyn Adversary>,
+) -> u64 {
     (0..games)
         .map(|game| {
             let mut oracle = Oracle::new(spec, keys, game);
