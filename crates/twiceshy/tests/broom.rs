@@ -61,7 +61,7 @@ fn timing_attack(spec: &str, secret: u64) -> u64 {
         .find(|&key| oracle.lookup(key))
         .expect("an endless supply");
     // Whom does it collide with? Who brings it back when inserted again.
-    let mut brings_back = |oracle: &mut Oracle, y: u64| {
+    let brings_back = |oracle: &mut Oracle, y: u64| {
         oracle.delete(y);
         oracle.insert(y);
         oracle.lookup(x)
@@ -139,7 +139,7 @@ fn churn(mut filter: Broom) -> (f64, u32) {
             let gone = random.next() as usize % keys;
             assert!(filter.remove(stored[gone], &mut remote).expect("in memory"));
             // Half of them come back themselves.
-            if random.next() % 2 == 0 {
+            if random.next().is_multiple_of(2) {
                 stored[gone] = random.digest();
             }
             assert!(filter.insert(stored[gone], &mut remote).expect("room"));
