@@ -11,6 +11,8 @@
 //! were a tenth of the time of a cuckoo filter's query in cache. Under Miri the
 //! safe twin runs; a test drives both.
 
+use super::pages::prefer_huge;
+
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
@@ -27,7 +29,9 @@ impl Padded {
 
     /// `data` bytes, all zero.
     pub(crate) fn new(data: usize) -> Self {
-        Padded { bytes: vec![0; data + Self::PADDING], data }
+        let mut bytes = vec![0; data + Self::PADDING];
+        prefer_huge(&mut bytes);
+        Padded { bytes, data }
     }
 
     pub(crate) fn from_data(data: &[u8]) -> Self {
