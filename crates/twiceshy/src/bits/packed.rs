@@ -75,15 +75,12 @@ impl Packed {
         }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
-        let window = self.bytes.load(byte) >> shift;
-        if bits > 57 { window | self.ninth(byte, shift) } else { window }
-    }
-
-    /// The ninth byte of a window that starts at bit `shift` of its first, in its
-    /// place. Few bins are so wide (seven cells of nine bits): out of the way.
-    #[cold]
-    fn ninth(&self, byte: usize, shift: u32) -> u64 {
-        if shift == 0 { 0 } else { u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift) }
+        let mut window = self.bytes.load(byte) >> shift;
+        // The first question is the same for every bin, and all but never a yes.
+        if bits > 57 && shift + bits > 64 {
+            window |= u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift);
+        }
+        window
     }
 
     #[inline]
