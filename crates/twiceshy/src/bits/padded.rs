@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Slicing asks twice whether eight bytes are inside: does their end overflow,
-//! and is it past the end. Here it is asked once. Both questions for both bins
-//! were a tenth of the time of a cuckoo filter's query in cache. Under Miri the
-//! safe twin runs; a test drives both.
+//! and is it past the end: 12 of the 62 instructions of a plain cuckoo filter's
+//! query. Here it is asked once, in 5. Under Miri the safe twin runs; a test
+//! drives both.
 
 use super::pages::prefer_huge;
 

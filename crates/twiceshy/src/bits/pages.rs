@@ -2,7 +2,7 @@
 //!
 //! A query touches two random places. Out of cache, the address of a 4 KiB page
 //! is mostly not at hand either: with huge pages, queries and insertions of
-//! 3*10^7 keys took 15 to 30 % less time. On other systems the twin does
+//! 3*10^7 keys took 10 to 30 % less time. On other systems the twin does
 //! nothing, which is always right: advice has no effect but time.
 
 /// A huge page; smaller memory has no room for a whole one.

@@ -140,7 +140,7 @@ impl Table {
             return { bins }.find_map(|bin| self.empty_cell(bin));
         };
         // Bins fill from their lowest cell up, so the larger word of marks is the
-        // emptier bin; where keys were removed, mostly. Counting the marks takes 15
+        // emptier bin; where keys were removed, mostly. Counting the marks takes 20
         // instructions a bin where the target has none for it, an eighth of the time
         // of an insertion, and saves no moves at loads from 0.9 on.
         //
