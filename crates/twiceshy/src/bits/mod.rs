@@ -1,7 +1,9 @@
-//! Bits in words: packed cells, lanes of a word, rank and select, and the two
-//! leaves of intrinsics.
+//! Bits in words: packed cells, lanes of a word, rank and select, and the leaves
+//! of `unsafe`.
 
 pub(crate) mod lanes;
 pub(crate) mod packed;
+pub(crate) mod padded;
+pub(crate) mod pages;
 pub(crate) mod prefetch;
 pub(crate) mod word;

@@ -10,13 +10,12 @@
 //! wider than 57 bits may need a ninth byte. The padding lets the last cell be
 //! read like any other.
 
+use super::padded::Padded;
 use super::prefetch::prefetch;
-
-const PADDING: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packed {
-    bytes: Vec<u8>,
+    bytes: Padded,
     width: u32,
     len: usize,
 }
@@ -30,7 +29,7 @@ pub(crate) const fn mask(count: u32) -> u64 {
 impl Packed {
     /// `len` cells of `width` bits, all zero.
     pub(crate) fn new(len: usize, width: u32) -> Self {
-        Packed { bytes: vec![0; Self::data_bytes(len, width) + PADDING], width, len }
+        Packed { bytes: Padded::new(Self::data_bytes(len, width)), width, len }
     }
 
     /// The bytes that `len` cells fill, without the padding.
@@ -42,7 +41,7 @@ impl Packed {
 
     /// Memory held for `len` cells, in bits, padding included.
     pub(crate) fn bits_for(len: usize, width: u32) -> usize {
-        (Self::data_bytes(len, width) + PADDING) * 8
+        (Self::data_bytes(len, width) + Padded::PADDING) * 8
     }
 
     pub(crate) fn width(&self) -> u32 {
@@ -55,7 +54,7 @@ impl Packed {
 
     /// Memory held, in bits.
     pub(crate) fn bits(&self) -> usize {
-        self.bytes.capacity() * 8
+        self.bytes.bits()
     }
 
     #[inline]
@@ -72,13 +71,14 @@ impl Packed {
         if bits.is_multiple_of(8) {
             // Nothing to shift: a quarter less work for four cells of an even
             // width, the most common bin.
-            return self.load(index * (bits / 8) as usize);
+            return self.bytes.load(index * (bits / 8) as usize);
         }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
-        let mut window = self.load(byte) >> shift;
-        if shift + bits > 64 {
-            window |= u64::from(self.bytes[byte + 8]) << (64 - shift);
+        let mut window = self.bytes.load(byte) >> shift;
+        // The first question is the same for every bin, and all but never a yes.
+        if bits > 57 && shift + bits > 64 {
+            window |= u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift);
         }
         window
     }
@@ -89,11 +89,11 @@ impl Packed {
         debug_assert!(value & !mask(self.width) == 0, "{value} is wider than {} bits", self.width);
         let at = index * self.width as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
-        let word = self.load(byte) & !(mask(self.width) << shift) | value << shift;
-        self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
+        let word = self.bytes.load(byte) & !(mask(self.width) << shift) | value << shift;
+        self.bytes.store(byte, word);
         if shift + self.width > 64 {
             let spill = 64 - shift;
-            let ninth = &mut self.bytes[byte + 8];
+            let ninth = self.bytes.byte_mut(byte + 8);
             *ninth = *ninth & !((mask(self.width) >> spill) as u8) | (value >> spill) as u8;
         }
     }
@@ -101,12 +101,12 @@ impl Packed {
     /// Asks for the memory of cell `index` ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        prefetch(&self.bytes, index * self.width as usize / 8);
+        prefetch(self.bytes.bytes(), index * self.width as usize / 8);
     }
 
     /// The packed bytes, without the padding.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.bytes.len() - PADDING]
+        self.bytes.data()
     }
 
     /// Cells from bytes that [`Packed::as_bytes`] gave. `None` when the length
@@ -120,16 +120,7 @@ impl Packed {
         if used_of_last != 0 && data[data.len() - 1] >> used_of_last != 0 {
             return None;
         }
-        let mut bytes = Vec::with_capacity(data.len() + PADDING);
-        bytes.extend_from_slice(data);
-        bytes.resize(data.len() + PADDING, 0);
-        Some(Packed { bytes, width, len })
-    }
-
-    #[inline(always)]
-    fn load(&self, byte: usize) -> u64 {
-        let eight = &self.bytes[byte..byte + 8];
-        u64::from_le_bytes(eight.try_into().expect("a slice of eight bytes"))
+        Some(Packed { bytes: Padded::from_data(data), width, len })
     }
 }
 

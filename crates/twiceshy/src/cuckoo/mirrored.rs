@@ -175,10 +175,10 @@ impl<R: Rule> Mirrored<R> {
 
     #[inline(always)]
     fn test<const TABLES: usize>(&self, probe: &Probe<TABLES>) -> bool {
-        let patterns = match self.table.lanes() {
-            Some(lanes) => self.rule.patterns::<TABLES>(probe.hashes, lanes),
-            None => [0; TABLES],
-        };
+        // Out of line, so that a query of bins that are words is short enough to
+        // become part of its caller's loop.
+        let Some(lanes) = self.table.lanes() else { return self.test_any(probe.hashes) };
+        let patterns = self.rule.patterns::<TABLES>(probe.hashes, lanes);
         let mut hit = false;
         for (table, (&bin, pattern)) in probe.bins.iter().zip(patterns).enumerate() {
             hit |= self.rule.in_bin(&self.table, probe.hashes, table as u32, bin, pattern);
@@ -202,10 +202,9 @@ impl<R: Rule> Mirrored<R> {
         );
     }
 
-    /// The query for any number of tables.
+    /// The query for any number of tables and any bins.
     #[inline(never)]
-    fn test_any(&self, digest: Digest) -> bool {
-        let hashes = self.hashes(digest);
+    fn test_any(&self, hashes: Hashes) -> bool {
         (0..self.table.shape.tables).any(|table| {
             let pattern =
                 self.table.lanes().map_or(0, |lanes| self.rule.pattern(hashes, table, lanes));
@@ -378,12 +377,12 @@ impl<R: Rule> Build for Mirrored<R> {
 impl<R: Rule> Filter for Mirrored<R> {
     type Remote = dyn Mirror;
 
-    #[inline]
+    #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
         match self.table.shape.tables {
             2 => self.test(&self.locate::<2>(digest)),
             4 => self.test(&self.locate::<4>(digest)),
-            _ => self.test_any(digest),
+            _ => self.test_any(self.hashes(digest)),
         }
     }
 
@@ -396,7 +395,7 @@ impl<R: Rule> Filter for Mirrored<R> {
                 found,
                 |digest| digest,
                 |&digest| self.bins(self.hashes(digest)).for_each(|bin| self.table.prefetch(bin)),
-                |&digest| self.test_any(digest),
+                |&digest| self.test_any(self.hashes(digest)),
             ),
         }
     }

@@ -11,6 +11,7 @@
 //! key would deny another), and for all of them when the filter is rebuilt.
 
 use crate::any::{Build, spec_of};
+use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -108,22 +109,34 @@ impl<P: Pairing> PartialKey<P> {
     /// Whether a cell of the two bins holds the fingerprint.
     #[inline(always)]
     fn in_bins(&self, homes: Homes) -> bool {
-        let [one, other] = homes.bins;
+        let Homes { fingerprint, bins: [one, other] } = homes;
         match self.table.lanes() {
-            Some(lanes) => {
-                let pattern = lanes.broadcast(homes.fingerprint);
-                let one = self.table.bin(one, lanes) ^ pattern;
-                let other = self.table.bin(other, lanes) ^ pattern;
-                lanes.any_zero_of(one, other)
+            // Bins of whole bytes, the most common, have a path of their own: with
+            // the shifts of the others beside it, the loop of a caller runs out of
+            // registers.
+            Some(lanes) if lanes.bits().is_multiple_of(8) => {
+                self.in_words(one, other, fingerprint, lanes)
             }
-            None => self.in_wide_bins(one, other, homes.fingerprint),
+            _ => self.in_odd_bins(one, other, fingerprint),
         }
     }
 
-    /// The same for bins that are no word.
+    /// The same for bins of any size.
     #[cold]
-    fn in_wide_bins(&self, one: usize, other: usize, fingerprint: u64) -> bool {
-        [one, other].into_iter().any(|bin| self.table.find(bin, fingerprint).is_some())
+    fn in_odd_bins(&self, one: usize, other: usize, fingerprint: u64) -> bool {
+        match self.table.lanes() {
+            Some(lanes) => self.in_words(one, other, fingerprint, lanes),
+            None => [one, other].into_iter().any(|bin| self.table.find(bin, fingerprint).is_some()),
+        }
+    }
+
+    /// The same for bins that are words.
+    #[inline(always)]
+    fn in_words(&self, one: usize, other: usize, fingerprint: u64, lanes: &Lanes) -> bool {
+        let pattern = lanes.broadcast(fingerprint);
+        let one = self.table.bin(one, lanes) ^ pattern;
+        let other = self.table.bin(other, lanes) ^ pattern;
+        lanes.any_zero_of(one, other)
     }
 
     /// Whether the filter holds such a fingerprint.

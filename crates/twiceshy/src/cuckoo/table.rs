@@ -139,13 +139,18 @@ impl Table {
         let Some(lanes) = self.lanes.as_ref().filter(|_| self.shape.slots > 1) else {
             return { bins }.find_map(|bin| self.empty_cell(bin));
         };
+        // Bins fill from their lowest cell up, so the larger word of marks is the
+        // emptier bin; where keys were removed, mostly. Counting the marks takes 20
+        // instructions a bin where the target has none for it, an eighth of the time
+        // of an insertion, and saves no moves at loads from 0.9 on.
+        //
         // Which bin it is cannot be predicted. With a branch here, the processor
         // would have to wait for every bin before it could ask for the next
         // key's: twice the time of an insertion out of cache.
         let (mut most, mut emptiest) = (0u64, 0);
         for bin in bins {
             let marks = lanes.zeros(self.bin(bin, lanes));
-            let emptier = u64::from(marks.count_ones() > most.count_ones()).wrapping_neg();
+            let emptier = u64::from(marks > most).wrapping_neg();
             most ^= (most ^ marks) & emptier;
             emptiest ^= (emptiest ^ bin) & emptier as usize;
         }
