@@ -312,6 +312,25 @@ fn the_round_attack_finds_no_more_than_epsilon() {
     }
 }
 
+/// What finds no room in its group while the frontier moves over all digests: a
+/// few percent, at any time.
+#[test]
+fn the_yard_stays_small_over_phases() {
+    for spec in ["broom:f=4", "broom:f=4,form=faithful"] {
+        let (mut random, mut filter) = (Random(8), filter(spec, 20_000));
+        random.digests(20_000).into_iter().for_each(|key| {
+            assert!(filter.insert(key).expect("room"));
+        });
+        for _ in 0..20 {
+            for query in random.digests(10_000) {
+                filter.adapt(query).expect("in memory");
+            }
+            let yard = filter.stats().stashed;
+            assert!(yard < 600, "{spec}: {yard} of 20000 in the yard");
+        }
+    }
+}
+
 /// Long remainders have signatures, and who shares one goes to the yard.
 #[test]
 fn long_remainders_have_signatures() {

@@ -62,13 +62,14 @@ const GROUP: usize = 64;
 /// over all. At 0.8 or 0.9 the sum of groups and yard is larger.
 pub(crate) const TARGET_PERMILLE: u32 = 850;
 
-/// The most quotients with which a filter of `keys` keys stays within `room` bits,
-/// with three standard deviations more than the expected keys in the yard.
+/// The most quotients with which a filter of `keys` keys stays within `room` bits.
+/// A key leaves the yard only when it is swept, so twice as many may be there as
+/// there is no room for at any time, and three standard deviations more.
 pub(crate) fn quotients_within(spec: &Spec, room: usize, keys: usize) -> Option<usize> {
     let group = Level::group_bits(shape(spec, keys));
     let fits = |groups: &usize| {
         let (mean, square) = surplus(keys as f64 / *groups as f64, GROUP as f64);
-        let yard = *groups as f64 * mean + 3.0 * (*groups as f64 * square).sqrt();
+        let yard = 2.0 * *groups as f64 * mean + 3.0 * (*groups as f64 * square).sqrt();
         // 16 bytes and a quarter, and the root of the trie.
         groups * group + (20.0 * yard + 128.0) as usize * 8 <= room
     };
@@ -511,7 +512,8 @@ impl<F: Form> Build for BroomFilter<F> {
             counts: Stats { capacity, ..Stats::default() },
             form: std::marker::PhantomData,
         };
-        filter.functions[1] = filter.draw();
+        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
+        filter.functions = [first, filter.draw()];
         filter
     }
 

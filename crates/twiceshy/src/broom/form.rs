@@ -25,6 +25,12 @@ pub trait Form: Clone {
     /// Its name in a description.
     const NAME: Name;
 
+    /// Whether the digest itself may be its first hash. Not where quotients are
+    /// hashed: they would be in the order of the digests, the sweep would empty
+    /// the first groups while the others fill, and a quarter of the keys would
+    /// overflow.
+    const BEGINS_WITH_THE_DIGEST: bool;
+
     /// What it needs to know of the stored keys.
     type Remote: ?Sized;
 
@@ -75,6 +81,7 @@ pub struct Practical;
 
 impl Form for Practical {
     const NAME: Name = Name::Practical;
+    const BEGINS_WITH_THE_DIGEST: bool = true;
     type Remote = dyn Ordered;
 
     #[inline(always)]
@@ -133,6 +140,7 @@ fn entry(digest: Digest, function: u64) -> Entry {
 
 impl Form for Faithful {
     const NAME: Name = Name::Faithful;
+    const BEGINS_WITH_THE_DIGEST: bool = false;
     type Remote = dyn Indexed;
 
     #[inline(always)]
