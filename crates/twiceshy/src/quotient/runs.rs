@@ -97,7 +97,7 @@ impl Runs {
     }
 
     /// Asks for the memory of a quotient ahead of its use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self, quotient: usize) {
         self.blocks.prefetch(quotient);
     }
@@ -115,6 +115,9 @@ impl Runs {
     #[inline(always)]
     fn find(&self, words: impl Words, quotient: usize) -> (bool, Range<usize>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        // The run is near its quotient's own slot, whose memory need not wait
+        // for what the metadata say.
+        self.blocks.prefetch_remainder(quotient);
         let head = self.blocks.head(block);
         let occupied = head.occupieds >> bit & 1 == 1;
         if let Some(near) = Near::new(head) {
