@@ -547,6 +547,8 @@ impl<I: FnOnce(&Runs, Range<usize>) -> usize> Work for Insertion<'_, I> {
     fn run(self, words: impl Words) -> Shift {
         let Insertion { runs, quotient, remainder, index } = self;
         assert!(quotient < runs.quotients, "quotient {quotient} of {}", runs.quotients);
+        // What is shifted often ends there.
+        runs.blocks.prefetch(quotient + SLOTS);
         let (occupied, run) = runs.find(words, quotient);
         if !occupied && run.end == quotient {
             // Its own slot is empty, as every other is on the way to full.
@@ -587,6 +589,8 @@ impl<P: FnOnce(&Runs, Range<usize>) -> Option<usize>> Work for Removal<'_, P> {
     #[inline(always)]
     fn run(self, words: impl Words) -> Option<Shift> {
         let Removal { runs, quotient, pick } = self;
+        // What is shifted often ends there.
+        runs.blocks.prefetch(quotient + SLOTS);
         let (_, run) = runs.find(words, quotient);
         let from = pick(runs, run.clone())?;
         let to = runs.first_unmoved(words, run.end) - 1;
