@@ -593,6 +593,14 @@ impl<P: FnOnce(&Runs, Range<usize>) -> Option<usize>> Work for Removal<'_, P> {
         runs.blocks.prefetch(quotient + SLOTS);
         let (_, run) = runs.find(words, quotient);
         let from = pick(runs, run.clone())?;
+        if run.end == quotient + 1 {
+            // Alone in its own slot, as every other is on the way to empty.
+            runs.blocks.set_occupied(quotient, false);
+            runs.blocks.set_runend(quotient, false);
+            runs.blocks.set_remainder(quotient, 0);
+            runs.len -= 1;
+            return Some(Shift { from, to: from });
+        }
         let to = runs.first_unmoved(words, run.end) - 1;
         // The runend goes with the last slot of a run. Of another, one that is
         // none goes, and the first is as good as any.
