@@ -4,10 +4,11 @@
 mod harness;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use harness::Random;
 use twiceshy::quotient::Rsqf;
-use twiceshy::{AnyFilter, Digest, Error, Filter, MemorySet, Spec};
+use twiceshy::{Accesses, AnyFilter, Digest, Error, Filter, MemorySet, Ordered, RemoteError, Spec};
 
 fn rsqf(text: &str, capacity: usize) -> Rsqf {
     Rsqf::new(&text.parse().expect("a filter"), capacity).expect("a capacity")
@@ -179,6 +180,123 @@ fn digests_added_twice_are_deleted_twice() {
         assert_eq!(filter.stats().len, left);
     }
     assert!(!filter.contains(digest) && !filter.delete(digest));
+}
+
+/// Two keys with one fingerprint keep two slots, so removing one never denies
+/// the other: with the remote's word or without it, built one by one or in order.
+#[test]
+fn removing_a_key_never_denies_another_with_its_fingerprint() {
+    let mut random = Random(7);
+    for f in [1, 8, 13] {
+        // The last bits of the first word, and the second word, are in no
+        // fingerprint.
+        let firsts = random.digests(300);
+        let twins: Vec<[Digest; 2]> = firsts
+            .into_iter()
+            .map(|first| {
+                let [high, low] = first.words();
+                [Digest::new([high & !1, low]), Digest::new([high | 1, !low])]
+            })
+            .collect();
+        let text = format!("rsqf:f={f}");
+        let (mut checked, mut remote) = (rsqf(&text, 600), MemorySet::new());
+        let mut alone = rsqf(&text, 600);
+        for &digest in twins.iter().flatten() {
+            assert!(checked.insert(digest, &mut remote).expect("room") && alone.add(digest));
+        }
+        let mut sorted: Vec<Digest> = twins.iter().flatten().copied().collect();
+        sorted.sort_unstable();
+        let spec = text.parse().expect("a filter");
+        let mut in_order = Rsqf::from_sorted(&spec, 600, sorted).expect("room");
+        assert_eq!(alone.fingerprints().count(), 600, "two slots for two keys");
+        for &[kept, gone] in &twins {
+            assert!(checked.remove(gone, &mut remote).expect("in memory"));
+            assert!(alone.delete(gone) && in_order.delete(gone));
+            assert!(checked.contains(kept) && alone.contains(kept) && in_order.contains(kept));
+        }
+        assert!(twins.iter().all(|&[kept, _]| alone.contains(kept) && in_order.contains(kept)));
+        checked.check(&mut remote).expect("every invariant holds");
+        assert!(alone.fingerprints().eq(in_order.fingerprints()));
+    }
+}
+
+/// Built from digests in order, a filter is the one built in any order, to the
+/// byte; what is not in order, or too much, is refused.
+#[test]
+fn a_filter_from_sorted_digests_is_the_filter_of_its_keys() {
+    let mut random = Random(8);
+    for (f, capacity) in [(1, 1), (8, 5), (8, 64), (12, 1217), (32, 3000)] {
+        let spec: Spec = format!("rsqf:f={f}").parse().expect("a filter");
+        let digests = random.digests(capacity);
+        let (mut filter, mut remote) = (rsqf(&spec.to_string(), capacity), MemorySet::new());
+        for &digest in &digests {
+            filter.insert(digest, &mut remote).expect("room");
+        }
+        // Moves on the way are counted, and in order there are none.
+        filter.rebuild(&mut remote).expect("they fit");
+        let mut sorted = digests;
+        sorted.sort_unstable();
+        let in_order = Rsqf::from_sorted(&spec, capacity, sorted.iter().copied()).expect("room");
+        in_order.check(&mut remote).expect("every invariant holds");
+        assert!(in_order.fingerprints().eq(filter.fingerprints()));
+        assert_eq!(in_order.stats().bits, filter.stats().bits);
+        assert_eq!((in_order.stats().kicks, in_order.stats().capacity), (0, capacity));
+    }
+
+    let spec: Spec = "rsqf:f=8".parse().expect("a filter");
+    let same = Digest::new([9, 9]);
+    let twenty = Rsqf::from_sorted(&spec, 19, [same; 20]).expect("20 slots");
+    assert_eq!(twenty.stats().len, 20);
+    match Rsqf::from_sorted(&spec, 19, [same; 21]) {
+        Err(Error::Full { digest, len, capacity }) => {
+            assert_eq!((digest, len, capacity), (same, 20, 19));
+        }
+        other => panic!("one too many: {:?}", other.map(|filter| filter.stats())),
+    }
+    let back = [same, Digest::new([9, 8])];
+    let error = Rsqf::from_sorted(&spec, 19, back).err().expect("not in order").to_string();
+    assert!(error.contains("sort the digests"), "{error}");
+    assert!(Rsqf::from_sorted(&"plain:f=8".parse().expect("a filter"), 19, []).is_err());
+}
+
+/// A remote that does not keep its promise of order is told so.
+#[test]
+fn a_remote_out_of_order_fails_the_rebuild() {
+    struct Backwards(MemorySet);
+
+    impl Ordered for Backwards {
+        fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+            self.0.insert(digest)
+        }
+
+        fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+            self.0.remove(digest)
+        }
+
+        fn visit(
+            &mut self,
+            range: RangeInclusive<Digest>,
+            visitor: &mut dyn FnMut(Digest),
+        ) -> Result<(), RemoteError> {
+            let mut all = Vec::new();
+            self.0.visit(range, &mut |digest| all.push(digest))?;
+            all.into_iter().rev().for_each(visitor);
+            Ok(())
+        }
+
+        fn accesses(&self) -> Accesses {
+            self.0.accesses()
+        }
+    }
+
+    let (mut filter, mut remote) = (rsqf("rsqf:f=8", 100), Backwards(MemorySet::new()));
+    for digest in Random(9).digests(50) {
+        filter.insert(digest, &mut remote).expect("room");
+    }
+    let before = filter.save();
+    let error = filter.rebuild(&mut remote).expect_err("out of order").to_string();
+    assert!(error.contains("visited in order"), "{error}");
+    assert_eq!(filter.save(), before, "all is as before");
 }
 
 /// 2.125 bits a slot beside the remainders, with one block to spare.

@@ -371,6 +371,12 @@ impl Blocks {
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: usize) {
         prefetch(&self.bytes, slot / SLOTS * self.stride);
+        self.prefetch_remainder(slot);
+    }
+
+    /// Asks for the memory of a slot.
+    #[inline(always)]
+    pub(crate) fn prefetch_remainder(&self, slot: usize) {
         prefetch(&self.bytes, self.place(slot).0);
     }
 

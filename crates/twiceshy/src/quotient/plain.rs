@@ -22,7 +22,7 @@
 //! denies the other.
 
 use crate::any::{Build, spec_of};
-use crate::batch::in_batches;
+use crate::batch::{Probes, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -292,13 +292,32 @@ impl Work for Queries<'_> {
     #[inline(always)]
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
-        in_batches(
-            digests,
-            found,
-            |digest| filter.fingerprint(digest),
-            |fingerprint| filter.runs.prefetch(fingerprint.quotient),
-            |fingerprint| filter.runs.holds(words, fingerprint.quotient, fingerprint.remainder),
-        );
+        probe_all(digests, found, &Probing { filter, words });
+    }
+}
+
+/// The steps of many queries.
+struct Probing<'a, W> {
+    filter: &'a Rsqf,
+    words: W,
+}
+
+impl<W: Words> Probes for Probing<'_, W> {
+    type Probe = Fingerprint;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Fingerprint {
+        self.filter.fingerprint(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, fingerprint: &Fingerprint) {
+        self.filter.runs.prefetch(fingerprint.quotient);
+    }
+
+    #[inline(always)]
+    fn test(&self, fingerprint: &Fingerprint) -> bool {
+        self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
     }
 }
 

@@ -134,7 +134,7 @@ impl Runs {
     }
 
     /// Asks for the memory of a quotient ahead of its use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch(&self, quotient: usize) {
         self.blocks.prefetch(quotient);
     }
@@ -151,6 +151,9 @@ impl Runs {
     #[inline(always)]
     pub(super) fn find(&self, words: impl Words, quotient: usize) -> (bool, Range<usize>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
+        // The run is near its quotient's own slot, whose memory need not wait
+        // for what the metadata say.
+        self.blocks.prefetch_remainder(quotient);
         let head = self.blocks.head(block);
         let occupied = head.occupieds >> bit & 1 == 1;
         if let Some(near) = Near::new(head) {
@@ -309,6 +312,8 @@ impl Runs {
         index: impl FnOnce(&Self, Range<usize>) -> usize,
     ) -> Gap {
         assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
+        // What is shifted often ends there.
+        self.blocks.prefetch(quotient + SLOTS);
         let (occupied, run) = self.find(words, quotient);
         if !occupied && run.end == quotient {
             // Its own slot is empty, as every other is on the way to full.
@@ -359,9 +364,13 @@ impl Runs {
         quotient: usize,
         pick: impl FnOnce(&Self, Range<usize>) -> Option<usize>,
     ) -> Option<Hole> {
+        // What is shifted often ends there.
+        self.blocks.prefetch(quotient + SLOTS);
         let (_, run) = self.find(words, quotient);
         let from = pick(self, run.clone())?;
-        let to = self.first_unmoved(words, run.end) - 1;
+        // Alone in its own slot, as every other is on the way to empty?
+        let to =
+            if run.end == quotient + 1 { from } else { self.first_unmoved(words, run.end) - 1 };
         Some(Hole { quotient, run, shift: Shift { from, to } })
     }
 
@@ -369,13 +378,19 @@ impl Runs {
     #[inline(always)]
     pub(crate) fn close(&mut self, hole: Hole) -> Shift {
         let Hole { quotient, run, shift: Shift { from, to } } = hole;
+        self.len -= 1;
+        if run.end == quotient + 1 {
+            self.blocks.set_occupied(quotient, false);
+            self.blocks.set_runend(quotient, false);
+            self.blocks.set_remainder(quotient, 0);
+            return hole.shift;
+        }
         // The runend goes with the last slot of a run. Of another, one that is
         // none goes, and the first is as good as any.
         self.blocks.remove_runend(run.start, to);
         self.blocks.remove_remainder(from, to);
         self.blocks.set_occupied(quotient, run.end - run.start > 1);
         self.lower_offsets(quotient / SLOTS + 1..to / SLOTS + 1);
-        self.len -= 1;
         hole.shift
     }
 
