@@ -1,6 +1,7 @@
 //! Bits in words: packed cells, lanes of a word, rank and select, and the leaves
 //! of `unsafe`.
 
+pub(crate) mod bytes;
 pub(crate) mod lanes;
 pub(crate) mod packed;
 pub(crate) mod padded;

@@ -25,7 +25,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, spec_of};
-use crate::batch::in_batches;
+use crate::batch::{Probes, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -294,12 +294,19 @@ impl<R: Rule> Adaptive<R> {
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
         let (_, run) = self.runs.find(words, place.quotient);
-        self.rule.may_be_in(&self.runs, &run, place) && self.run_holds(&run, place)
+        self.rule.may_be_in(&self.runs, &run, place)
+            && self.look(run.start, run.end, place.digest.words())
     }
 
-    /// Whether a run has a slot that may be the digest's. Out of line: few
-    /// queries come here.
+    /// [`Adaptive::run_holds`] for the few queries that have to know. Out of line
+    /// and of bare numbers, so that the others stay in registers.
+    #[cold]
     #[inline(never)]
+    fn look(&self, start: usize, end: usize, words: [u64; 2]) -> bool {
+        self.run_holds(&(start..end), &self.place(Digest::new(words)))
+    }
+
+    /// Whether a run has a slot that may be the digest's.
     fn run_holds(&self, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| self.slot_holds(slot, self.runs.remainder(slot), place))
     }
@@ -732,13 +739,32 @@ impl<R: Rule> Work for Queries<'_, R> {
     #[inline(always)]
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
-        in_batches(
-            digests,
-            found,
-            |digest| filter.place(digest),
-            |place| filter.runs.prefetch(place.quotient),
-            |place| filter.holds_with(words, place),
-        );
+        probe_all(digests, found, &Probing { filter, words });
+    }
+}
+
+/// The steps of many queries.
+struct Probing<'a, R, W> {
+    filter: &'a Adaptive<R>,
+    words: W,
+}
+
+impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
+    type Probe = Place;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Place {
+        self.filter.place(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, place: &Place) {
+        self.filter.runs.prefetch(place.quotient);
+    }
+
+    #[inline(always)]
+    fn test(&self, place: &Place) -> bool {
+        self.filter.holds_with(self.words, place)
     }
 }
 

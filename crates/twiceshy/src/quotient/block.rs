@@ -21,6 +21,7 @@
 
 use std::ops::Range;
 
+use crate::bits::bytes;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
 use crate::bits::prefetch::prefetch;
@@ -199,6 +200,28 @@ impl Blocks {
                 self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits)
             }
             None => slots.any(|slot| self.remainder(slot) == remainder),
+        }
+    }
+
+    /// Whether one of these slots holds one of the remainders: `first`, or a lane
+    /// of `others`, which are `lanes`.
+    #[inline(always)]
+    pub(crate) fn any_of(
+        &self,
+        mut slots: Range<usize>,
+        first: u64,
+        others: u64,
+        lanes: &Lanes,
+    ) -> bool {
+        match self.load_slots(&slots) {
+            Some((word, bits)) if self.width == 8 => {
+                let equal = bytes::common(word, others) & low_bits(bits / 8) as u32 != 0;
+                self.lanes.any_zero_below(word ^ self.lanes.broadcast(first), bits) | equal
+            }
+            _ => slots.any(|slot| {
+                let held = self.remainder(slot);
+                held == first || lanes.any_zero(others ^ lanes.broadcast(held))
+            }),
         }
     }
 

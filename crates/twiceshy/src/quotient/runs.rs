@@ -24,6 +24,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::bits::lanes::Lanes;
 use crate::bits::word::{Words, Work, low_bits, rank, tuned};
 
 use super::block::{Blocks, Head, SLOTS};
@@ -288,6 +289,18 @@ impl Runs {
     #[inline(always)]
     pub(crate) fn any(&self, slots: Range<usize>, remainder: u64) -> bool {
         self.blocks.any(slots, remainder)
+    }
+
+    /// [`Blocks::any_of`].
+    #[inline(always)]
+    pub(crate) fn any_of(
+        &self,
+        slots: Range<usize>,
+        first: u64,
+        others: u64,
+        lanes: &Lanes,
+    ) -> bool {
+        self.blocks.any_of(slots, first, others, lanes)
     }
 
     /// Takes the first slot with this remainder out of a quotient's run; `None`

@@ -159,12 +159,9 @@ impl Rule for Telescoping {
         if self.reseeds {
             return run.start != run.end;
         }
-        for slot in run.clone() {
-            if self.has(runs.remainder(slot), place.remainder(self.width), place.digest) {
-                return true;
-            }
-        }
-        false
+        let Some(lanes) = &self.lanes else { return run.start != run.end };
+        let others = place.digest.word(1) >> (64 - lanes.bits());
+        runs.any_of(run.clone(), place.remainder(self.width), others, lanes)
     }
 
     fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
