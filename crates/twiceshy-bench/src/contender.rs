@@ -36,6 +36,14 @@ pub trait Contender<I> {
         0
     }
 
+    /// From how many misses a key it is to learn before it is asked.
+    fn play(&mut self, _: usize) {}
+
+    /// Lets the filter learn before it is asked, where it is to.
+    fn learn(&mut self) -> Option<Learned> {
+        None
+    }
+
     /// Memory, in bits, without a remote.
     fn bits(&self) -> usize;
 
@@ -48,6 +56,15 @@ pub trait Contender<I> {
     fn kicks(&self) -> Option<u64> {
         None
     }
+}
+
+/// What learning took, and what it costs queries.
+#[derive(Clone, Copy)]
+pub struct Learned {
+    /// The median time of telling it of a false positive, in nanoseconds.
+    pub adapt_median: f64,
+    /// Codes that a query of an absent key decodes, on average.
+    pub decodes: f64,
 }
 
 /// A contender before it is built.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::contender::{Contender, Entry};
+use crate::contender::{Contender, Entry, Learned};
 use crate::report::Progress;
 use crate::workload::{Item, Workload};
 
@@ -78,6 +78,8 @@ pub struct Series {
     pub load: Option<f64>,
     /// Keys moved, a stored key.
     pub kicks_per_key: Option<f64>,
+    /// What it learned before it was asked.
+    pub learned: Option<Learned>,
     /// Times, round by round.
     rounds: Vec<Times>,
 }
@@ -194,13 +196,14 @@ fn build<I: Item>(
     stored: &[I],
     series: &mut Series,
 ) -> (f64, Box<dyn Contender<I>>) {
-    let (insert, (filter, taken)) = time(stored.len(), || {
+    let (insert, (mut filter, taken)) = time(stored.len(), || {
         let mut filter = (entry.make)(stored.len());
         let taken = filter.fill(stored);
         (filter, taken)
     });
     series.stored = taken;
     series.refused = stored.len() - taken;
+    series.learned = filter.learn();
     series.bits_per_key = filter.bits() as f64 / taken as f64;
     series.load = filter.load();
     series.kicks_per_key = filter.kicks().map(|kicks| kicks as f64 / taken as f64);

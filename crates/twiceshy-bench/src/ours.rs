@@ -1,10 +1,14 @@
 //! Our filters as contenders, each by its own type.
 
+use twiceshy::broom::Broom;
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy::quotient::Rsqf;
-use twiceshy::{Digest, Filter, KeyHasher, Kind, MemoryMirror, Mirror, Spec, Stats};
+use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
+use twiceshy::{
+    Digest, Filter, KeyHasher, Kind, MemoryMirror, MemorySet, Mirror, Ordered, Spec, Stats,
+};
 
-use crate::contender::{Contender, Entry, count, taken};
+use crate::contender::{Contender, Entry, Learned, count, taken};
+use crate::measure::{median, time};
 use crate::workload::Item;
 
 /// How an item becomes a digest.
@@ -64,6 +68,25 @@ pub fn entry_as_large<I: Item>(text: &str, name: &str, digester: impl Digester<I
     }
 }
 
+/// The same, asked for so many absent keys a stored one before it is timed.
+pub fn entry_learned<I: Item>(
+    text: &str,
+    name: &str,
+    capacity: usize,
+    misses: usize,
+    digester: impl Digester<I>,
+) -> Entry<I> {
+    let spec: Spec = text.parse().expect("a description of ours");
+    Entry {
+        name: name.to_string(),
+        make: Box::new(move |_| {
+            let mut contender = contender(&spec, capacity, digester.clone());
+            contender.play(misses);
+            contender
+        }),
+    }
+}
+
 /// The same with cells for that many keys, however few it is filled with.
 pub fn entry_for<I: Item>(text: &str, capacity: usize, digester: impl Digester<I>) -> Entry<I> {
     let spec: Spec = text.parse().expect("a description of ours");
@@ -91,6 +114,22 @@ fn contender<I: Item, D: Digester<I>>(
         Kind::Swapping => Box::new(Twin::new(Swapping::new(spec, keys).expect(fits), digester)),
         Kind::Cuckooing => Box::new(Twin::new(Cuckooing::new(spec, keys).expect(fits), digester)),
         Kind::Rsqf => Box::new(Alone::new(Rsqf::new(spec, keys).expect(fits), digester)),
+        Kind::Telescoping => {
+            let filter = Telescoping::new(spec, keys).expect(fits);
+            Box::new(Learner::new(filter, Telescoping::decodes, digester))
+        }
+        Kind::Uncompressed => {
+            let filter = Uncompressed::new(spec, keys).expect(fits);
+            Box::new(Learner::new(filter, Uncompressed::decodes, digester))
+        }
+        Kind::Extension => {
+            let filter = Extending::new(spec, keys).expect(fits);
+            Box::new(Learner::new(filter, Extending::decodes, digester))
+        }
+        Kind::Broom => {
+            let filter = Broom::new(spec, keys).expect(fits);
+            Box::new(Learner::new(filter, |_, _| 0, digester))
+        }
         kind => panic!("no contender for {}: add it here", kind.name()),
     }
 }
@@ -245,6 +284,84 @@ where
             let digest = self.digester.digest(item);
             self.filter.remove(digest, &mut self.mirror).expect("memory never fails")
         }))
+    }
+
+    fn bits(&self) -> usize {
+        self.filter.stats().bits
+    }
+
+    fn load(&self) -> Option<f64> {
+        Some(self.filter.stats().load())
+    }
+
+    fn kicks(&self) -> Option<u64> {
+        Some(self.filter.stats().kicks)
+    }
+}
+
+/// A filter with its digest-ordered remote in memory.
+struct Learner<F, D> {
+    filter: F,
+    remote: MemorySet,
+    digester: D,
+    decodes: fn(&F, Digest) -> usize,
+    /// Distinct absent keys a stored key that it is asked before it is timed.
+    misses: usize,
+}
+
+impl<F: Filter<Remote = dyn Ordered>, D> Learner<F, D> {
+    fn new(filter: F, decodes: fn(&F, Digest) -> usize, digester: D) -> Self {
+        Learner { filter, remote: MemorySet::new(), digester, decodes, misses: 0 }
+    }
+}
+
+impl<I: Item, F, D> Contender<I> for Learner<F, D>
+where
+    F: Filter<Remote = dyn Ordered>,
+    D: Digester<I>,
+{
+    fn fill(&mut self, items: &[I]) -> usize {
+        taken(items, |item| {
+            let digest = self.digester.digest(item);
+            self.filter.insert(digest, &mut self.remote).is_ok()
+        })
+    }
+
+    fn hits(&self, items: &[I]) -> usize {
+        count(items, |item| self.filter.contains(self.digester.digest(item)))
+    }
+
+    fn hits_in_batches(&self, items: &[I]) -> Option<usize> {
+        Some(batches(&self.filter, &self.digester, items))
+    }
+
+    fn empty(&mut self, items: &[I]) -> Option<usize> {
+        Some(count(items, |item| {
+            let digest = self.digester.digest(item);
+            self.filter.remove(digest, &mut self.remote).expect("memory never fails")
+        }))
+    }
+
+    fn play(&mut self, misses: usize) {
+        self.misses = misses;
+    }
+
+    fn learn(&mut self) -> Option<Learned> {
+        let hasher = KeyHasher::fast(5);
+        let queries = (self.misses * self.filter.stats().len) as u64;
+        let mut times = Vec::new();
+        for query in 0..queries {
+            let digest = hasher.digest(query.to_le_bytes());
+            if self.filter.contains(digest) {
+                let adapt = || self.filter.adapt(digest, &mut self.remote);
+                let (took, outcome) = time(1, adapt);
+                outcome.expect("memory never fails");
+                times.push(took);
+            }
+        }
+        let sample = (queries..queries + 100_000).map(|query| hasher.digest(query.to_le_bytes()));
+        let decodes: usize = sample.map(|digest| (self.decodes)(&self.filter, digest)).sum();
+        Some(Learned { adapt_median: median(times)?, decodes: decodes as f64 / 1e5 })
     }
 
     fn bits(&self) -> usize {

@@ -42,16 +42,38 @@ fn keys_for(slots: usize, percent: usize) -> usize {
     slots * percent / 100
 }
 
+/// Those that adapt, what they may take of the time of [`RSQF`] for a negative
+/// query, and what after misses. "uncompressed" is there for comparison.
+const ADAPTIVE: [(&str, Option<[f64; 2]>); 4] = [
+    ("extension:f=8", Some([1.05, 1.10])),
+    ("telescoping:f=8", Some([1.20, 1.30])),
+    ("telescoping:f=8,spent=reseed", None),
+    ("uncompressed:f=8", None),
+];
+/// What an insertion of a telescoping filter with its remote may take of [`RSQF`]'s.
+const INSERT_MOST: f64 = 2.5;
+/// Distinct misses a stored key that they learn from.
+const MISSES: usize = 5;
+
+fn learned_name(text: &str) -> String {
+    format!("{text}, {MISSES} misses a key")
+}
+
 /// Everyone with these slots.
 pub fn entries(slots: usize) -> Vec<Entry<Digest>> {
     let capacity = keys_for(slots, 95);
-    vec![ours::entry_for(RSQF, capacity, Ready), peers::qfilter_for(capacity)]
+    let mut all = vec![ours::entry_for(RSQF, capacity, Ready), peers::qfilter_for(capacity)];
+    for (text, _) in ADAPTIVE {
+        all.push(ours::entry_for(text, capacity, Ready));
+        all.push(ours::entry_learned(text, &learned_name(text), capacity, MISSES, Ready));
+    }
+    all
 }
 
 /// What our filter is to keep; of a batch, where it is larger than the cache.
 pub fn bars(slots: usize) -> Vec<Bar> {
     let batch = (slots > LARGE).then_some(1.0 / BATCH_LEAST);
-    vec![
+    let mut bars = vec![
         Bar::new(RSQF, Op::Insert, QFILTER, 1.0),
         Bar::new(RSQF, Op::Positive, QFILTER, 1.0),
         Bar::new(RSQF, Op::Negative, QFILTER, 1.0 / NEGATIVE_LEAST),
@@ -59,7 +81,15 @@ pub fn bars(slots: usize) -> Vec<Bar> {
         Bar::new(RSQF, Op::Bulk, QFILTER, None),
         Bar::within(RSQF, Op::Bulk, Op::Insert, 1.0 / BULK_LEAST),
         Bar::within(RSQF, Op::Batch, Op::Negative, batch),
-    ]
+    ];
+    for (text, most) in ADAPTIVE {
+        let insert = (text == "telescoping:f=8").then_some(INSERT_MOST);
+        bars.push(Bar::new(text, Op::Insert, RSQF, insert));
+        bars.push(Bar::new(text, Op::Negative, RSQF, most.map(|[most, _]| most)));
+        bars.push(Bar::new(&learned_name(text), Op::Negative, RSQF, most.map(|[_, most]| most)));
+        bars.push(Bar::within(text, Op::Batch, Op::Negative, batch));
+    }
+    bars
 }
 
 /// Times and ratios at each load, with about this many keys.
@@ -73,6 +103,7 @@ pub fn tables(keys: usize, plan: &Plan<'_>, report: &mut Report) {
         report.table(&tables::times(&title, &series));
         let title = format!("Ratios at a load of {percent} %");
         report.table(&tables::ratios(&title, &series, &bars(slots)));
+        report.table(&tables::learned(&format!("Adapting at a load of {percent} %"), &series));
     }
 }
 

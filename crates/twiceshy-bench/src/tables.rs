@@ -221,6 +221,19 @@ pub fn times(title: &str, series: &[Series]) -> Table {
     table
 }
 
+/// What telling a filter of a false positive takes, and how often its queries
+/// have to decode.
+pub fn learned(title: &str, series: &[Series]) -> Table {
+    let mut table = Table::new(title, &["filter", "adapt, median ns", "codes decoded a query"]);
+    for of in series {
+        if let Some(learned) = of.learned {
+            let (adapt, decodes) = (learned.adapt_median, learned.decodes);
+            table.row([of.name.clone(), format!("{adapt:.0}"), format!("{decodes:.4}")]);
+        }
+    }
+    table
+}
+
 /// The ratios that bars are set for.
 pub fn ratios(title: &str, series: &[Series], bars: &[Bar]) -> Table {
     let head =
