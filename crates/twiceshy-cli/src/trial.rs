@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use twiceshy::{Adapted, AnyFilter, Digest, Error};
+use twiceshy::{Adapted, AnyFilter, Digest, Error, Kind, Spec};
 
 use crate::entrants::Entrant;
 use crate::progress::{Progress, STRIDE};
@@ -56,6 +56,19 @@ pub struct Row {
     pub query_ns: f64,
     /// `None` where nothing was to adapt.
     pub adapt_ns: Option<f64>,
+}
+
+impl Row {
+    /// A broom filter's space as its theorem has it, with the constant measured:
+    /// `(1 + alpha) n log2(1/epsilon) + O(n)`.
+    pub fn space_beside_the_fingerprints(&self) -> Option<String> {
+        let spec: Spec = self.spec.parse().ok().filter(|spec: &Spec| spec.kind() == Kind::Broom)?;
+        let (per_bit, remainder) = (1.0 / self.load, f64::from(spec.cell_bits()));
+        let constant = self.bits_per_key - per_bit * remainder;
+        Some(format!(
+            "{per_bit:.2} n log2(1/epsilon) + {constant:.2} n bits, epsilon = 2^-{remainder}"
+        ))
+    }
 }
 
 /// Steps of a trial.

@@ -215,5 +215,11 @@ fn print_table(args: &Args, rows: &[Row]) -> io::Result<()> {
         args.zipf,
         args.bits,
         args.seed,
-    )
+    )?;
+    for row in rows {
+        if let Some(space) = row.space_beside_the_fingerprints() {
+            writeln!(io::stdout(), "{}: {space}", row.name)?;
+        }
+    }
+    Ok(())
 }

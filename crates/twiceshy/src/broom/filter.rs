@@ -63,13 +63,14 @@ const GROUP: usize = 64;
 pub(crate) const TARGET_PERMILLE: u32 = 850;
 
 /// The most quotients with which a filter of `keys` keys stays within `room` bits.
-/// A key leaves the yard only when it is swept, so twice as many may be there as
-/// there is no room for at any time, and three standard deviations more.
+/// A key leaves the yard only when it is swept, so four times as many may be there
+/// as there is no room for at any time: with all quotients rehashed, 2.5 % instead
+/// of 0.6 %. And three standard deviations more.
 pub(crate) fn quotients_within(spec: &Spec, room: usize, keys: usize) -> Option<usize> {
     let group = Level::group_bits(shape(spec, keys));
     let fits = |groups: &usize| {
         let (mean, square) = surplus(keys as f64 / *groups as f64, GROUP as f64);
-        let yard = 2.0 * *groups as f64 * mean + 3.0 * (*groups as f64 * square).sqrt();
+        let yard = 4.0 * *groups as f64 * mean + 3.0 * (*groups as f64 * square).sqrt();
         // 16 bytes and a quarter, and the root of the trie.
         groups * group + (20.0 * yard + 128.0) as usize * 8 <= room
     };

@@ -330,7 +330,9 @@ impl<R: Rule> Adaptive<R> {
 
     /// Whether a block never learned anything.
     fn untouched(&self, block: usize) -> bool {
-        block == self.runs.block_count() || self.runs.extra(block).iter().all(|&byte| byte == 0)
+        // All bytes, without a branch for each.
+        block == self.runs.block_count()
+            || self.runs.extra(block).iter().fold(0, |any, &byte| any | byte) == 0
     }
 
     /// Whether no slot of a run has learned anything. Its remainders are then
@@ -416,6 +418,9 @@ impl<R: Rule> Adaptive<R> {
         };
         let (first, last) = (from / SLOTS, to / SLOTS);
         let mut change = Change::default();
+        if (first..=last).all(|block| self.untouched(block)) {
+            return Ok(change);
+        }
         let mut next = (!self.untouched(first)).then(|| self.learned(first));
         let mut before: Option<Learned<R::Symbol>> = None;
         for block in first..=last {
