@@ -1,20 +1,20 @@
 //! A remote that finds digests by their hashes under several functions.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use crate::digest::Digest;
 use crate::digest_trie::DigestTrie;
 use crate::error::{RemoteError, Result};
 use crate::format::{Reader, Writer};
-use crate::remote::{Accesses, read_digest, write_digest};
+use crate::remote::{Accesses, EVERY_DIGEST, read_digest, write_digest};
 
 /// A digest, and where the index of a function has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which hash function.
     pub function: u64,
-    /// The digest's hash under it.
+    /// The digest's hash under it, which another may have as well.
     pub address: Digest,
     /// The digest itself.
     pub digest: Digest,
@@ -66,7 +66,8 @@ pub trait Indexed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryIndex {
     digests: DigestTrie,
-    index: BTreeMap<(u64, Digest), Digest>,
+    /// Function, address and digest: two digests may have one address.
+    index: BTreeSet<(u64, Digest, Digest)>,
     accesses: Accesses,
 }
 
@@ -85,7 +86,7 @@ impl MemoryIndex {
     pub fn save(&self) -> Vec<u8> {
         let mut writer = Writer::new(INDEX);
         writer.u64(self.index.len() as u64);
-        for (&(function, address), &digest) in &self.index {
+        for &(function, address, digest) in &self.index {
             writer.u64(function);
             write_digest(&mut writer, address);
             write_digest(&mut writer, digest);
@@ -112,7 +113,7 @@ impl MemoryIndex {
     }
 
     fn add(&mut self, entry: Entry) {
-        self.index.insert((entry.function, entry.address), entry.digest);
+        self.index.insert((entry.function, entry.address, entry.digest));
         self.digests.insert(entry.digest);
     }
 }
@@ -121,7 +122,7 @@ impl Indexed for MemoryIndex {
     fn put(&mut self, removed: &[Entry], added: &[Entry]) -> Result<(), RemoteError> {
         self.accesses.writes += (removed.len() + added.len()) as u64;
         for entry in removed {
-            self.index.remove(&(entry.function, entry.address));
+            self.index.remove(&(entry.function, entry.address, entry.digest));
             self.digests.remove(entry.digest);
         }
         added.iter().for_each(|&entry| self.add(entry));
@@ -154,8 +155,9 @@ impl Indexed for MemoryIndex {
     ) -> Result<(), RemoteError> {
         self.accesses.reads += 1;
         let (first, last) = addresses.into_inner();
-        let range = (function, first)..=(function, last);
-        self.index.range(range).for_each(|(_, &digest)| visitor(digest));
+        let (least, most) = EVERY_DIGEST.into_inner();
+        let range = (function, first, least)..=(function, last, most);
+        self.index.range(range).for_each(|&(_, _, digest)| visitor(digest));
         Ok(())
     }
 

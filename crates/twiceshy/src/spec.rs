@@ -569,7 +569,7 @@ impl Spec {
     }
 
     /// Whether the numbers make a filter.
-    fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         let within = |name: &str, value: u32, least: u32, most: u32| {
             if (least..=most).contains(&value) {
                 return Ok(());

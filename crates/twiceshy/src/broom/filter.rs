@@ -88,6 +88,10 @@ fn shape(spec: &Spec, quotients: usize) -> Shape {
 
 /// The broom filter.
 ///
+/// Its remote must not have keys that the filter never got: one whose hash matches
+/// another's fingerprint would be taken for its owner when it is rehashed. A filter
+/// that is older than its remote has to be [rebuilt](Filter::rebuild).
+///
 /// ```
 /// use twiceshy::broom::Broom;
 /// use twiceshy::{Adapted, Filter, KeyHasher, MemorySet};
@@ -152,6 +156,7 @@ impl<F: Form> BroomFilter<F> {
     /// [`Error::Spec`] for another kind's description or an impossible capacity.
     pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
         spec.expect_kind(&[Kind::Broom])?;
+        spec.validate()?;
         form::expect::<F>(spec)?;
         Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
     }
@@ -419,11 +424,14 @@ impl<F: Form> BroomFilter<F> {
         let groups = self.frontier / GROUP..=(sweep.until - 1) / GROUP;
         self.frontier = sweep.until;
         groups.for_each(|group| self.drop_dead_ghosts(group));
+        // Who is swept owns nothing before it is placed again.
+        let mut others = sweep.others;
+        others.retain(|digest| !sweep.digests.contains(digest));
         for (index, &digest) in sweep.digests.iter().enumerate() {
             let hash = self.hash(digest);
             if let Some(slot) = self.matching_slot(&hash) {
                 let placed = self.owner(hash.quotient, slot, &sweep.digests[..index]);
-                let owner = placed.or_else(|| self.owner(hash.quotient, slot, &sweep.others));
+                let owner = placed.or_else(|| self.owner(hash.quotient, slot, &others));
                 if owner.is_none() {
                     // Whose it is was not asked: it stays.
                     self.put_into_yard(&hash);
@@ -565,7 +573,7 @@ impl<F: Form> Build for BroomFilter<F> {
         }
         let shape = shape(&spec, quotients);
         let level = Level::from_bytes(groups, quotients, shape).map_err(Error::format)?;
-        let filter = BroomFilter {
+        let mut filter = BroomFilter {
             level,
             yard: DigestTrie::from_sorted(&yard),
             ghost_yard,
@@ -581,6 +589,10 @@ impl<F: Form> Build for BroomFilter<F> {
             return Err(Error::format("its number of keys is not that of its fingerprints"));
         }
         filter.check_prefixes().map_err(Error::format)?;
+        for digest in yard {
+            let group = filter.hash(digest).quotient / GROUP;
+            filter.level.set_overflowed(group, true);
+        }
         Ok(filter)
     }
 }

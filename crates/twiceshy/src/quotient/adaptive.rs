@@ -195,6 +195,7 @@ impl<R: Rule> Adaptive<R> {
     /// [`Error::Spec`] for another kind's description or an impossible capacity.
     pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
         spec.expect_kind(R::KINDS)?;
+        spec.validate()?;
         Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
     }
 
@@ -220,7 +221,8 @@ impl<R: Rule> Adaptive<R> {
     /// [`Filter::adapt`] for a caller who has read the stored digests of the
     /// query's [range](Adaptive::range), in order, to prove it absent: no
     /// further access, unless a block's budget is spent and its remainders have
-    /// to be recomputed, or what was read is not what the filter holds.
+    /// to be recomputed, or the list cannot be that of the range. A list that was
+    /// right once and is no longer may cost false negatives.
     ///
     /// # Errors
     /// [`Error::Remote`] when the remote failed.
@@ -239,7 +241,9 @@ impl<R: Rule> Adaptive<R> {
             return Ok(Adapted::Stored);
         }
         // Slots without an owner are taken out, and that needs certainty.
-        let again = if read.len() == run.len() {
+        let range = self.range(query);
+        let in_range = read.iter().all(|digest| range.contains(digest));
+        let again = if read.len() == run.len() && in_range && read.is_sorted_by(|a, b| a < b) {
             None
         } else {
             Some(self.digests(place.quotient..=place.quotient, remote)?)
@@ -338,14 +342,18 @@ impl<R: Rule> Adaptive<R> {
     /// Whether no slot of a run has learned anything. Its remainders are then
     /// in order, and slots with equal ones are as good as each other: also the
     /// slot behind it, where the block has no hash functions of its own.
+    ///
+    /// A slot without an owner may be out of order whatever it learned.
     fn in_order(&self, run: &Range<usize>) -> bool {
-        blocks_of(&(run.start..run.end + 1)).all(|block| {
-            self.untouched(block) || {
-                let learned = self.learned(block);
-                let nothing = |slot: usize| learned.slots[slot % SLOTS] == R::Symbol::default();
-                learned.epoch == 0 && within(run, block).all(nothing)
-            }
-        })
+        let sorted = run.clone().map(|slot| self.runs.remainder(slot)).is_sorted();
+        sorted
+            && blocks_of(&(run.start..run.end + 1)).all(|block| {
+                self.untouched(block) || {
+                    let learned = self.learned(block);
+                    let nothing = |slot: usize| learned.slots[slot % SLOTS] == R::Symbol::default();
+                    learned.epoch == 0 && within(run, block).all(nothing)
+                }
+            })
     }
 
     /// The remote's digests of these quotients.
@@ -530,12 +538,32 @@ impl<R: Rule> Adaptive<R> {
         self.counts.spent += change.spent;
     }
 
+    /// The owners of a run's slots, as the remote has them now.
+    fn owners_now(
+        &self,
+        quotient: usize,
+        run: &Range<usize>,
+        remote: &mut dyn Ordered,
+    ) -> Result<Vec<Option<Digest>>> {
+        let stored = self.digests(quotient..=quotient, remote)?;
+        self.owners(run, &stored)
+    }
+
     /// Puts a digest's slot at number `index` of its run, and the digest into
     /// the remote.
     fn put(&mut self, place: &Place, index: usize, remote: &mut dyn Ordered) -> Result<()> {
-        let gap = self.runs.gap(place.quotient, index);
+        let mut gap = self.runs.gap(place.quotient, index);
+        let mut change = self.moved(&Move::Insertion(gap.shift, place.digest), remote)?;
+        if change.spent != 0
+            && let Some(run) = self.runs.run(place.quotient)
+        {
+            // With remainders that are recomputed, equal ones are no longer as
+            // good as each other.
+            let owners = self.owners_now(place.quotient, &run, remote)?;
+            gap = self.runs.gap(place.quotient, number_among(&owners, place.digest));
+            change = self.moved(&Move::Insertion(gap.shift, place.digest), remote)?;
+        }
         let shift = gap.shift;
-        let change = self.moved(&Move::Insertion(shift, place.digest), remote)?;
         let epoch = if self.untouched(shift.from / SLOTS) {
             0
         } else {
@@ -575,22 +603,39 @@ impl<R: Rule> Adaptive<R> {
         stored: &[Digest],
         remote: &mut dyn Ordered,
     ) -> Result<Adapted> {
-        let run = self.runs.run(query.quotient).expect("a false positive has a run");
-        let owners = self.owners(&run, stored)?;
-        let orphan = run.clone().zip(&owners).position(|(slot, owner)| {
-            owner.is_none() && self.slot_holds(slot, self.runs.remainder(slot), query)
-        });
-        if let Some(index) = orphan {
-            self.take(query.quotient, index, remote, |_| Ok(true))?;
-            if self.holds(query) {
-                return self.fix(query, stored, remote);
+        // Each turn takes out a slot without an owner, or else sets all others
+        // apart; a block that forgets may bring one without an owner up.
+        while self.holds(query) {
+            let run = self.runs.run(query.quotient).expect("a false positive has a run");
+            let owners = self.owners(&run, stored)?;
+            let orphan = run.clone().zip(&owners).position(|(slot, owner)| {
+                owner.is_none() && self.slot_holds(slot, self.runs.remainder(slot), query)
+            });
+            if let Some(index) = orphan {
+                self.take(query.quotient, index, remote, |_| Ok(true))?;
+                continue;
             }
-            self.counts.adaptations += 1;
-            return Ok(Adapted::Fixed);
+            match self.plan_apart(query, &run, &owners, remote)? {
+                Some(change) => self.apply(change),
+                None => return Ok(Adapted::Unfixed),
+            }
         }
+        self.counts.adaptations += 1;
+        Ok(Adapted::Fixed)
+    }
+
+    /// What blocks have to become so that no slot with an owner is taken for the
+    /// query's; `None` when there is no way.
+    fn plan_apart(
+        &self,
+        query: &Place,
+        run: &Range<usize>,
+        owners: &[Option<Digest>],
+        remote: &mut dyn Ordered,
+    ) -> Result<Option<Change>> {
         let mut change = Change::default();
-        for block in blocks_of(&run) {
-            let slots = within(&run, block);
+        for block in blocks_of(run) {
+            let slots = within(run, block);
             let owners = &owners[slots.start - run.start..slots.end - run.start];
             let old = self.learned(block);
             let mut learned = old.clone();
@@ -608,7 +653,7 @@ impl<R: Rule> Adaptive<R> {
             let mut learned = Learned::nothing(self.rule.next_epoch(old.epoch));
             let apart = self.set_apart(query, &slots, owners, &mut learned);
             let Some(state) = apart.and_then(|()| self.rule.encode(&learned)) else {
-                return Ok(Adapted::Unfixed);
+                return Ok(None);
             };
             if R::REMAINDERS_CHANGE {
                 for (slot, digest) in self.owners_around(block, remote)? {
@@ -623,10 +668,7 @@ impl<R: Rule> Adaptive<R> {
             change.states.push((block, state));
             change.spent += 1;
         }
-        self.apply(change);
-        self.counts.adaptations += 1;
-        debug_assert!(!self.holds(query), "{:?} was set apart", query.digest);
-        Ok(Adapted::Fixed)
+        Ok(Some(change))
     }
 
     /// Lets slots learn until none is taken for the query's; `None` when one
@@ -714,6 +756,12 @@ impl<R: Rule> Adaptive<R> {
         }
         Ok(())
     }
+}
+
+/// The number that a new digest's slot gets in a run with these owners.
+fn number_among(owners: &[Option<Digest>], digest: Digest) -> usize {
+    let smaller = |owner: &Option<Digest>| owner.is_some_and(|owner| owner < digest);
+    owners.iter().rposition(smaller).map_or(0, |last| last + 1)
 }
 
 /// [`Filter::contains`].
@@ -836,9 +884,7 @@ impl<R: Rule> Filter for Adaptive<R> {
                 if stored.contains(&digest) {
                     return Ok(false);
                 }
-                let owners = self.owners(&run, &stored)?;
-                let smaller = |owner: &Option<Digest>| owner.is_some_and(|owner| owner < digest);
-                owners.iter().rposition(smaller).map_or(0, |last| last + 1)
+                number_among(&self.owners(&run, &stored)?, digest)
             }
         };
         let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
@@ -873,10 +919,19 @@ impl<R: Rule> Filter for Adaptive<R> {
             let remainder = self.rule.remainder(&place, 0, R::Symbol::default());
             run.clone().position(|slot| self.runs.remainder(slot) == remainder)
         } else {
-            let stored = self.digests(place.quotient..=place.quotient, remote)?;
-            self.owners(&run, &stored)?.iter().position(|owner| *owner == Some(digest))
+            let owners = self.owners_now(place.quotient, &run, remote)?;
+            owners.iter().position(|owner| *owner == Some(digest))
         };
-        let Some(index) = index else { return Ok(false) };
+        let Some(mut index) = index else { return Ok(false) };
+        let moving = Move::Removal(self.runs.hole(place.quotient, index).shift);
+        if self.moved(&moving, remote)?.spent != 0 {
+            // With remainders that are recomputed, equal ones are no longer as
+            // good as each other.
+            let owners = self.owners_now(place.quotient, &run, remote)?;
+            let own = owners.iter().position(|owner| *owner == Some(digest));
+            let Some(own) = own else { return Ok(false) };
+            index = own;
+        }
         self.take(place.quotient, index, remote, |remote| {
             remote.remove(digest).map_err(Error::Remote)
         })
