@@ -91,6 +91,15 @@ pub trait Ordered {
     fn accesses(&self) -> Accesses;
 }
 
+/// The digests that a remote visits.
+pub(crate) fn collected(
+    visit: impl FnOnce(&mut dyn FnMut(Digest)) -> Result<(), RemoteError>,
+) -> Result<Vec<Digest>> {
+    let mut digests = Vec::new();
+    visit(&mut |digest| digests.push(digest)).map_err(Error::Remote)?;
+    Ok(digests)
+}
+
 /// Whether an ordered remote has this digest.
 pub(crate) fn stored(digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
     let mut found = false;

@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::indexed::{Entry, Indexed};
 use crate::quotient::place::{Place, digests_of};
-use crate::remote::{EVERY_DIGEST, Ordered};
+use crate::remote::{EVERY_DIGEST, Ordered, collected};
 use crate::spec::{Form as Name, Spec};
 
 /// What a form of the broom filter asks of its remote.
@@ -102,9 +102,7 @@ impl Form for Practical {
         remote: &mut Self::Remote,
         range: std::ops::RangeInclusive<Digest>,
     ) -> Result<Vec<Digest>> {
-        let mut digests = Vec::new();
-        remote.visit(range, &mut |digest| digests.push(digest)).map_err(Error::Remote)?;
-        Ok(digests)
+        collected(|visitor| remote.visit(range, visitor))
     }
 
     fn write(remote: &mut Self::Remote, changes: &Changes) -> Result<()> {
@@ -154,24 +152,19 @@ impl Form for Faithful {
         quotient: usize,
         quotients: usize,
     ) -> Result<Vec<Digest>> {
-        let mut digests = Vec::new();
-        for function in functions {
-            remote
-                .visit_index(function, digests_of(quotient..=quotient, quotients), &mut |digest| {
-                    digests.push(digest)
-                })
-                .map_err(Error::Remote)?;
-        }
-        Ok(digests)
+        let range = digests_of(quotient..=quotient, quotients);
+        collected(|visitor| {
+            functions
+                .into_iter()
+                .try_for_each(|function| remote.visit_index(function, range.clone(), visitor))
+        })
     }
 
     fn stored(
         remote: &mut Self::Remote,
         range: std::ops::RangeInclusive<Digest>,
     ) -> Result<Vec<Digest>> {
-        let mut digests = Vec::new();
-        remote.visit(range, &mut |digest| digests.push(digest)).map_err(Error::Remote)?;
-        Ok(digests)
+        collected(|visitor| remote.visit(range, visitor))
     }
 
     fn write(remote: &mut Self::Remote, changes: &Changes) -> Result<()> {

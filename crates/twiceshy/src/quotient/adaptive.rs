@@ -31,13 +31,13 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::remote::{EVERY_DIGEST, Ordered, collected, stored, strangers};
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::append::runs_of;
 use super::block::SLOTS;
 use super::place::{Place, digests_of};
-use super::runs::{Runs, Shift};
+use super::runs::{Hole, Runs, Shift};
 
 /// The most bytes of a block's state.
 pub(super) const MOST_STATE: usize = SLOTS;
@@ -362,11 +362,8 @@ impl<R: Rule> Adaptive<R> {
         quotients: RangeInclusive<usize>,
         remote: &mut dyn Ordered,
     ) -> Result<Vec<Digest>> {
-        let mut digests = Vec::new();
-        remote
-            .visit(digests_of(quotients, self.runs.quotients()), &mut |digest| digests.push(digest))
-            .map_err(Error::Remote)?;
-        Ok(digests)
+        let range = digests_of(quotients, self.runs.quotients());
+        collected(|visitor| remote.visit(range, visitor))
     }
 
     /// The owners of a run's slots, from the remote's digests of its quotient:
@@ -576,23 +573,22 @@ impl<R: Rule> Adaptive<R> {
         Ok(())
     }
 
-    /// Takes slot number `index` out of a run, if `agrees` to it.
-    fn take(
-        &mut self,
+    /// What taking slot number `index` out of a run takes.
+    fn plan_removal(
+        &self,
         quotient: usize,
         index: usize,
         remote: &mut dyn Ordered,
-        agrees: impl FnOnce(&mut dyn Ordered) -> Result<bool>,
-    ) -> Result<bool> {
+    ) -> Result<(Hole, Change)> {
         let hole = self.runs.hole(quotient, index);
         let change = self.moved(&Move::Removal(hole.shift), remote)?;
-        if !agrees(remote)? {
-            return Ok(false);
-        }
+        Ok((hole, change))
+    }
+
+    fn take(&mut self, (hole, change): (Hole, Change)) {
         let shift = self.runs.close(hole);
         self.apply(change);
         self.counts.kicks += (shift.to - shift.from) as u64;
-        Ok(true)
     }
 
     /// Changes the slots that are taken for the query's, which is not among the
@@ -612,7 +608,8 @@ impl<R: Rule> Adaptive<R> {
                 owner.is_none() && self.slot_holds(slot, self.runs.remainder(slot), query)
             });
             if let Some(index) = orphan {
-                self.take(query.quotient, index, remote, |_| Ok(true))?;
+                let removal = self.plan_removal(query.quotient, index, remote)?;
+                self.take(removal);
                 continue;
             }
             match self.plan_apart(query, &run, &owners, remote)? {
@@ -922,19 +919,21 @@ impl<R: Rule> Filter for Adaptive<R> {
             let owners = self.owners_now(place.quotient, &run, remote)?;
             owners.iter().position(|owner| *owner == Some(digest))
         };
-        let Some(mut index) = index else { return Ok(false) };
-        let moving = Move::Removal(self.runs.hole(place.quotient, index).shift);
-        if self.moved(&moving, remote)?.spent != 0 {
+        let Some(index) = index else { return Ok(false) };
+        let mut removal = self.plan_removal(place.quotient, index, remote)?;
+        if removal.1.spent != 0 {
             // With remainders that are recomputed, equal ones are no longer as
             // good as each other.
             let owners = self.owners_now(place.quotient, &run, remote)?;
             let own = owners.iter().position(|owner| *owner == Some(digest));
             let Some(own) = own else { return Ok(false) };
-            index = own;
+            removal = self.plan_removal(place.quotient, own, remote)?;
         }
-        self.take(place.quotient, index, remote, |remote| {
-            remote.remove(digest).map_err(Error::Remote)
-        })
+        if !remote.remove(digest).map_err(Error::Remote)? {
+            return Ok(false);
+        }
+        self.take(removal);
+        Ok(true)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
