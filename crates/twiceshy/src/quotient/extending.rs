@@ -13,8 +13,8 @@ use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
-use super::adaptive::{Learned, MOST_STATE, Rule};
 use super::place::Place;
+use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
 
 /// Extensions in one arithmetic code a block.

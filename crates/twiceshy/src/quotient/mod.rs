@@ -15,6 +15,7 @@ mod block;
 pub(crate) mod extending;
 pub(crate) mod place;
 mod plain;
+mod rule;
 pub(crate) mod runs;
 pub(crate) mod telescoping;
 pub(crate) mod uncompressed;

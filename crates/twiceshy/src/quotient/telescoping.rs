@@ -30,8 +30,8 @@ use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
-use super::adaptive::{Learned, MOST_STATE, Rule};
 use super::place::Place;
+use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
 
 /// Selectors in one arithmetic code a block.

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use crate::spec::{Kind, Spec};
 
-use super::adaptive::{Learned, MOST_STATE, Rule};
 use super::block::SLOTS;
 use super::place::Place;
+use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
 use super::telescoping::{next_selector, nth_remainder};
 

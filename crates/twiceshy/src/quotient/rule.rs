@@ -1,0 +1,83 @@
+//! What a variant makes of the adaptive quotient filter.
+
+use std::ops::Range;
+
+use crate::spec::{Kind, Spec};
+
+use super::block::SLOTS;
+use super::place::Place;
+use super::runs::Runs;
+
+/// The most bytes of a block's state.
+pub(super) const MOST_STATE: usize = SLOTS;
+
+/// What the slots of a block have learned.
+#[derive(Clone, PartialEq)]
+pub struct Learned<S> {
+    /// Which hash functions its remainders come from; 0 at first.
+    pub(super) epoch: u8,
+    pub(super) slots: [S; SLOTS],
+}
+
+impl<S: Copy + Default> Learned<S> {
+    pub(super) fn nothing(epoch: u8) -> Self {
+        Learned { epoch, slots: [S::default(); SLOTS] }
+    }
+}
+
+/// What a variant makes of the general filter. A state of zeros is that of a
+/// block that never learned anything.
+pub trait Rule: Clone {
+    /// The kinds that this rule serves.
+    const KINDS: &[Kind];
+
+    /// Whether a slot's remainder depends on what it learned: a block that
+    /// forgets must then recompute its remainders.
+    const REMAINDERS_CHANGE: bool;
+
+    /// What a slot learns; by default nothing.
+    type Symbol: Copy + Default + PartialEq;
+
+    /// The rule of a description.
+    fn new(spec: &Spec) -> Self;
+
+    /// What a block's slots have learned.
+    fn decode(&self, state: &[u8]) -> Learned<Self::Symbol>;
+
+    /// The state of a block, `None` when the budget does not suffice.
+    fn encode(&self, learned: &Learned<Self::Symbol>) -> Option<[u8; MOST_STATE]>;
+
+    /// The epoch of a block that is spent.
+    fn next_epoch(&self, epoch: u8) -> u8 {
+        epoch
+    }
+
+    /// What a stored digest leaves in a slot that has learned this.
+    fn remainder(&self, place: &Place, epoch: u8, symbol: Self::Symbol) -> u64;
+
+    /// Whether a slot may be the digest's.
+    fn holds(&self, remainder: u64, place: &Place, epoch: u8, symbol: Self::Symbol) -> bool {
+        remainder == self.remainder(place, epoch, symbol)
+    }
+
+    /// The next thing to learn, from `symbol` on, so that the slot of a stored
+    /// digest is not taken for the query's.
+    fn apart(
+        &self,
+        query: &Place,
+        stored: &Place,
+        epoch: u8,
+        symbol: Self::Symbol,
+    ) -> Option<Self::Symbol>;
+
+    /// `false` when no slot of a run is the digest's, whatever they have learned:
+    /// what most queries end with.
+    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
+
+    /// Whether slot `index` of a block may be the digest's, where that can be
+    /// said without decoding.
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;
+
+    /// Epoch and symbol of slot `index`.
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::Symbol);
+}
