@@ -3,7 +3,6 @@
 //! Here is the list of verbs; each has its `Args` and `run` in `cmd/`.
 
 mod cmd;
-mod entrants;
 mod progress;
 mod table;
 mod trial;

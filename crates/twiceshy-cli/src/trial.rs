@@ -10,9 +10,10 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use twiceshy::{Adapted, AnyFilter, Digest, Error, Kind, Spec};
+use twiceshy::{Adapted, Digest, Error, Kind, Spec};
+use twiceshy_lab::contestant::Contestant;
+use twiceshy_lab::entrants::Entrant;
 
-use crate::entrants::Entrant;
 use crate::progress::{Progress, STRIDE};
 use crate::workload::{Parameters, Workload};
 
@@ -89,7 +90,7 @@ pub fn run(
 ) -> Result<Row, Error> {
     let Workload { parameters, stored, absent, .. } = workload;
     let phase = |name: &str| progress.phase(format!("{}: {name}", entrant.name));
-    let mut filter = entrant.spec.build_within(stored.len(), bits)?;
+    let mut filter = entrant.build_within(stored.len(), bits)?;
 
     phase("insertions");
     let inserting = time(stored, progress, |key| filter.insert(key).map(drop))?;
@@ -114,8 +115,8 @@ pub fn run(
     Ok(Row {
         schema: SCHEMA,
         name: entrant.name.clone(),
-        filter: filter.spec().label(),
-        spec: filter.spec().to_string(),
+        filter: filter.label(),
+        spec: filter.spec(),
         keys: parameters.keys,
         distinct: parameters.distinct,
         zipf: parameters.zipf,
@@ -144,7 +145,11 @@ struct Stream {
 }
 
 /// Asks every query of the stream, and tells the filter of its false positives.
-fn play(filter: &mut AnyFilter, workload: &Workload, progress: &Progress) -> Result<Stream, Error> {
+fn play(
+    filter: &mut Contestant,
+    workload: &Workload,
+    progress: &Progress,
+) -> Result<Stream, Error> {
     let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO };
     for &rank in progress.watch(workload.stream.iter()) {
         let key = workload.absent[rank as usize];
@@ -163,7 +168,7 @@ fn play(filter: &mut AnyFilter, workload: &Workload, progress: &Progress) -> Res
 }
 
 /// Stored keys that the filter answers "absent".
-fn denied(filter: &AnyFilter, stored: &[Digest], progress: &Progress) -> u64 {
+fn denied(filter: &Contestant, stored: &[Digest], progress: &Progress) -> u64 {
     progress.watch(stored.iter()).filter(|&&key| !filter.contains(key)).count() as u64
 }
 
@@ -200,7 +205,8 @@ mod tests {
     fn keys_that_the_filter_denies_are_counted() {
         let hasher = KeyHasher::keyed([7; 16]);
         let keys: Vec<Digest> = (0..2000_u32).map(|key| hasher.digest(key.to_le_bytes())).collect();
-        let mut filter = "plain:f=12".parse::<twiceshy::Spec>().unwrap().build(1000).unwrap();
+        let mut filter =
+            Contestant::new("plain:f=12".parse::<Spec>().unwrap().build(1000).unwrap());
         for &key in &keys[..1000] {
             filter.insert(key).unwrap();
         }

@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
 use rand_distr::{Distribution, Zipf};
-use twiceshy::{Digest, KeyHasher};
+use twiceshy::Digest;
+use twiceshy_lab::random::{Rng, hasher, mix, rng};
 
 use crate::progress::Progress;
 
@@ -112,7 +111,7 @@ impl Workload {
 
         progress.phase("stream");
         let ranks = Ranks::new(parameters.negatives(), zipf);
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut rng = rng(seed);
         let mut stream = reserve(queries, "queries")?;
         stream.extend(progress.watch(0..queries).map(|_| ranks.draw(&mut rng)));
 
@@ -124,23 +123,6 @@ fn reserve<T>(count: u64, what: &'static str) -> Result<Vec<T>, TooLarge> {
     let mut items = Vec::new();
     let reserved = usize::try_from(count).is_ok_and(|count| items.try_reserve_exact(count).is_ok());
     if reserved { Ok(items) } else { Err(TooLarge::Memory { what, count }) }
-}
-
-/// The hasher of a seed. A secret would be random; a race has to come out the
-/// same again.
-fn hasher(seed: u64) -> KeyHasher {
-    let words = [mix(seed), mix(!seed)].map(u64::to_le_bytes);
-    let mut key = [0; 16];
-    key.copy_from_slice(words.as_flattened());
-    KeyHasher::keyed(key)
-}
-
-/// The finaliser of SplitMix64: a bijection of 64-bit numbers.
-const fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Zipf-distributed ranks from 0: rank `r` has a probability proportional to
@@ -158,7 +140,7 @@ impl Ranks {
         Ranks { zipf: zipf.expect("the exponent is a number and not negative"), last }
     }
 
-    fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u32 {
+    fn draw(&self, rng: &mut Rng) -> u32 {
         // A whole number from 1 on; rounding may carry it past the last.
         let rank = self.zipf.sample(rng) - 1.0;
         (rank as u32).min(self.last)
@@ -189,7 +171,7 @@ mod tests {
         const DRAWS: u32 = 1_000_000;
         for exponent in [0.0, 0.5, 1.0, 1.1, 2.0] {
             let ranks = Ranks::new(COUNT, exponent);
-            let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+            let mut rng = rng(7);
             let mut drawn = [0; COUNT as usize];
             for _ in 0..DRAWS {
                 drawn[ranks.draw(&mut rng) as usize] += 1;
@@ -216,7 +198,7 @@ mod tests {
 
     #[test]
     fn extreme_distributions_stay_in_range() {
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut rng = rng(7);
         for exponent in [0.0, 1.0, 1.0 + f64::EPSILON, 1.1, 300.0, f64::MAX] {
             for count in [1, 2, 1000, MAX_NEGATIVES] {
                 let ranks = Ranks::new(count, exponent);

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::entrants::{self, Entrant, Entrants};
+use twiceshy_lab::entrants::{self, Entrant, Entrants};
+
 use crate::progress::Progress;
 use crate::table::{Table, count, nanoseconds, percent};
 use crate::trial::{self, Row};

@@ -1,14 +1,50 @@
 //! Who takes part: filters by name ("cyclic-2") or by full spec.
 
-use twiceshy::{Kind, Spec, WhenFull};
+use twiceshy::{Kind, Result, Spec, WhenFull};
+
+use crate::contestant::{Contestant, WHITELIST, WHITELIST_SHARE};
 
 /// A filter that takes part in a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entrant {
     /// As the user wrote it.
     pub name: String,
-    /// What it is; its fingerprint length is not decided yet.
+    /// What it is, or what the whitelist is in front of.
     pub spec: Spec,
+    /// Whether it is the whitelist baseline.
+    pub whitelist: bool,
+}
+
+impl Entrant {
+    /// An empty filter for `keys` keys that stays within `bits` bits of memory
+    /// a key, with the longest fingerprint that fits.
+    ///
+    /// # Errors
+    /// [`twiceshy::Error::Spec`] where none fits.
+    pub fn build_within(&self, keys: usize, bits: f64) -> Result<Contestant> {
+        if !self.whitelist {
+            return Ok(Contestant::new(self.spec.build_within(keys, bits)?));
+        }
+        let filter = self.spec.build_within(keys, bits * (1.0 - WHITELIST_SHARE))?;
+        let room = (bits * keys as f64) as usize;
+        // The base is as small as its cells allow; the list has what is left.
+        let left = room.saturating_sub(filter.stats().bits);
+        Ok(Contestant::with_whitelist(filter, left))
+    }
+
+    /// An empty filter for `keys` keys with the fingerprint length of its spec.
+    /// A whitelist takes a quarter of the memory.
+    ///
+    /// # Errors
+    /// [`twiceshy::Error::Spec`] for a filter that cannot be built.
+    pub fn build(&self, keys: usize) -> Result<Contestant> {
+        let filter = self.spec.build(keys)?;
+        if !self.whitelist {
+            return Ok(Contestant::new(filter));
+        }
+        let room = filter.stats().bits as f64 * WHITELIST_SHARE / (1.0 - WHITELIST_SHARE);
+        Ok(Contestant::with_whitelist(filter, room as usize))
+    }
 }
 
 /// What one `--filters` names.
@@ -18,7 +54,8 @@ pub struct Entrants(pub Vec<Entrant>);
 /// Selector bits of the cyclic filters that take part by default.
 const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
 
-/// Every filter that exists.
+/// Every filter that exists, and the whitelist baseline.
+#[must_use]
 pub fn all() -> Vec<Entrant> {
     let specs = Kind::ALL.iter().flat_map(|kind| match kind {
         Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
@@ -26,15 +63,15 @@ pub fn all() -> Vec<Entrant> {
         Kind::Broom => vec!["broom".into(), "broom:form=faithful".into()],
         kind => vec![kind.name().to_string()],
     });
-    specs
-        .map(|text| {
-            let spec: Spec = text.parse().expect("the library knows its own kinds");
-            Entrant { name: spec.label(), spec }
-        })
-        .collect()
+    let filters = specs.map(|text| {
+        let spec: Spec = text.parse().expect("the library knows its own kinds");
+        Entrant { name: spec.label(), spec, whitelist: false }
+    });
+    filters.chain([entrant(WHITELIST.to_string()).expect("it is known")]).collect()
 }
 
 /// The names of all of them, for people.
+#[must_use]
 pub fn names() -> String {
     let names: Vec<String> = all().into_iter().map(|entrant| entrant.name).collect();
     names.join(", ")
@@ -74,6 +111,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
     let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
         Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
         _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
+        _ if label == WHITELIST => format!("plain:{parameters}"),
         _ if label == "broom-faithful" => format!("broom:form=faithful,{parameters}"),
         _ if Kind::ALL.iter().any(|kind| kind.name() == label) => format!("{label}:{parameters}"),
         _ => {
@@ -86,7 +124,8 @@ fn entrant(name: String) -> Result<Entrant, String> {
     };
     let spec: Spec = text.parse().map_err(|error: twiceshy::Error| error.to_string())?;
     // A filter that grew would leave the memory that all share.
-    Ok(Entrant { name, spec: spec.when_full(WhenFull::Rebuild) })
+    let whitelist = label == WHITELIST;
+    Ok(Entrant { name, spec: spec.when_full(WhenFull::Rebuild), whitelist })
 }
 
 #[cfg(test)]
@@ -104,7 +143,7 @@ mod tests {
             names(),
             "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
              cuckooing, rsqf, telescoping, telescoping-reseed, uncompressed, extension, \
-             broom, broom-faithful"
+             broom, broom-faithful, whitelist"
         );
         assert_eq!(parse(&names()), Ok(Entrants(all())));
     }

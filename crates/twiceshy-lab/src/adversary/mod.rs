@@ -1,0 +1,1 @@
+//! Players that see answers only, and the game they play.

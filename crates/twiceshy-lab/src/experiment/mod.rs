@@ -1,0 +1,92 @@
+//! The figures of the papers: lists of points, seed in, rows out.
+
+use std::fmt;
+
+/// A figure of a paper: what is measured, and what the paper says about it.
+pub struct Figure {
+    /// Its name on the command line: "acf-1", "taf-2", "broom-rounds".
+    pub id: &'static str,
+    /// What it is called in the report.
+    pub title: &'static str,
+    /// Paper and section or figure.
+    pub source: &'static str,
+    /// One sentence: what the paper shows.
+    pub claim: &'static str,
+    /// What the horizontal axis says.
+    pub x: Axis,
+    /// What the vertical axis says.
+    pub y: Axis,
+    /// What to measure at a scale.
+    pub points: fn(&Setting) -> Vec<Point>,
+    /// Whether the rows show what the paper shows, in one sentence.
+    pub verdict: fn(&[Row]) -> Verdict,
+}
+
+/// An axis of a plot.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// Its label, with the unit.
+    pub label: &'static str,
+    /// Whether its scale is logarithmic.
+    pub log: bool,
+}
+
+/// What an experiment may take, and on what it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// Small enough for all figures to be done in under two minutes.
+    pub quick: bool,
+}
+
+/// One mean to measure.
+pub struct Point {
+    /// Which plot of the figure it is in ("8 bits a cell").
+    pub panel: String,
+    /// Which curve it is on, mostly a filter's label.
+    pub series: String,
+    /// Where it is on the curve.
+    pub x: f64,
+    /// How many independent trials its mean is of.
+    pub trials: u32,
+    /// One trial: a seed in, a measurement out.
+    pub run: Trial,
+}
+
+/// One trial of a point.
+pub type Trial =
+    Box<dyn Fn(u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+
+/// A mean that was measured: one line of the CSV.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Row {
+    /// The figure's id.
+    pub figure: String,
+    /// Which plot of the figure.
+    pub panel: String,
+    /// Which curve.
+    pub series: String,
+    /// Where on the curve.
+    pub x: f64,
+    /// The mean of the trials.
+    pub mean: f64,
+    /// Its standard error; 0 with one trial.
+    pub standard_error: f64,
+    /// How many trials.
+    pub trials: u32,
+}
+
+/// Whether we see what the paper shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Whether we do.
+    pub seen: bool,
+    /// What we see, in one sentence; where it differs from the paper, why.
+    pub text: String,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = if self.seen { "as in the paper" } else { "not as in the paper" };
+        write!(f, "{seen}: {}", self.text)
+    }
+}

@@ -1,0 +1,24 @@
+//! The lab of twiceshy: what it takes to check every claim of the papers, and of
+//! our own filters, on data of your own.
+//!
+//! ```text
+//! workload/    keys to store and streams of queries: seed in, keys out
+//! adversary/   players that see answers only, and the game they play
+//! model/       the papers' formulas: numbers in, numbers out
+//! experiment/  the papers' figures as lists of points: seed in, rows out
+//! report/      rows as plots, and plots as one page
+//! ```
+//!
+//! All of them play against a [`contestant::Contestant`], who is named by an
+//! [`entrants::Entrant`].
+
+#![deny(missing_docs)]
+
+pub mod adversary;
+pub mod contestant;
+pub mod entrants;
+pub mod experiment;
+pub mod model;
+pub mod random;
+pub mod report;
+pub mod workload;

@@ -1,0 +1,1 @@
+//! The formulas of the papers: numbers in, numbers out.

@@ -1,0 +1,1 @@
+//! Rows as plots, and plots as one page.
