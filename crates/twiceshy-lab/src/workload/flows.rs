@@ -45,12 +45,13 @@ impl Trace {
         }
     }
 
-    /// The exponent that gives as many packets as the trace has.
+    /// The exponent that gives as many packets as the trace has, to so many
+    /// digits that the total is the one that the fit was published with.
     const fn alpha(self) -> f64 {
         match self {
-            Trace::ChicagoA => 0.8518,
-            Trace::ChicagoB => 0.8751,
-            Trace::SanJose => 0.9345,
+            Trace::ChicagoA => 0.851_823_14,
+            Trace::ChicagoB => 0.875_107_23,
+            Trace::SanJose => 0.934_513_41,
         }
     }
 
