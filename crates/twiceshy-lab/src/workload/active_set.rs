@@ -174,3 +174,22 @@ fn gaps(widest: f64) -> Vec<u32> {
     let gap = |part| (widest * (1.0 - bell(x(part)) / highest)).trunc().max(1.0) as u32;
     (0..PARTS).map(gap).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the benchmark's description states them.
+    #[test]
+    fn lives_and_gaps_are_those_of_firehose() {
+        let lives: Vec<u32> =
+            (1..=LIVES).map(|entry| ActiveSet::uses(ActiveSet::FIREHOSE, entry)).collect();
+        let once = lives.iter().filter(|&&uses| uses == 1).count() as f64 / f64::from(LIVES);
+        let mean = lives.iter().map(|&uses| f64::from(uses)).sum::<f64>() / f64::from(LIVES);
+        assert_eq!((format!("{once:.4}"), format!("{mean:.3}")), ("0.9753".into(), "3.552".into()));
+        assert_eq!((lives.iter().max(), lives.iter().min()), (Some(&65_537), Some(&1)));
+
+        let gaps = gaps(8192.0);
+        assert_eq!((gaps[0], gaps.iter().min(), gaps[1023]), (6740, Some(&1), 8180));
+    }
+}
