@@ -1,5 +1,8 @@
 //! The figures of the papers: lists of points, seed in, rows out.
 
+pub mod runner;
+pub mod store;
+
 use std::fmt;
 
 /// A figure of a paper: what is measured, and what the paper says about it.
