@@ -8,6 +8,9 @@ mod curves;
 pub mod measure;
 mod traces;
 
+pub mod runner;
+pub mod store;
+
 use std::fmt;
 
 /// Every figure, paper by paper.
