@@ -1,9 +1,23 @@
 //! The figures of the papers: lists of points, seed in, rows out.
+//!
+//! One file a paper. What they share: [`measure`] plays a workload, `traces` are
+//! the papers' packet traces, `curves` reads rows for a verdict.
+
+pub mod acf;
+mod curves;
+pub mod measure;
+mod traces;
 
 pub mod runner;
 pub mod store;
 
 use std::fmt;
+
+/// Every figure, paper by paper.
+#[must_use]
+pub fn figures() -> Vec<Figure> {
+    [acf::figures()].into_iter().flatten().collect()
+}
 
 /// A figure of a paper: what is measured, and what the paper says about it.
 pub struct Figure {
@@ -39,6 +53,13 @@ pub struct Axis {
 pub struct Setting {
     /// Small enough for all figures to be done in under two minutes.
     pub quick: bool,
+}
+
+impl Setting {
+    /// Trials of a point: the papers' ten, or three.
+    const fn trials(&self) -> u32 {
+        if self.quick { 3 } else { 10 }
+    }
 }
 
 /// One mean to measure.
