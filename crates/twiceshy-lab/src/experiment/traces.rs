@@ -25,13 +25,7 @@ fn workload(trace: Trace, ratio: f64, quick: bool, seed: u64) -> Result<Workload
 }
 
 /// The false-positive rate of a filter on a trace.
-pub fn rate_point(
-    setting: &Setting,
-    panel: &str,
-    curve: Curve,
-    trace: Trace,
-    ratio: f64,
-) -> Point {
+pub fn rate_point(setting: &Setting, panel: &str, curve: Curve, trace: Trace, ratio: f64) -> Point {
     let quick = setting.quick;
     point(panel, curve.name, ratio, setting.trials(), move |seed| {
         rate(&curve.spec, &workload(trace, ratio, quick, seed)?, seed)
