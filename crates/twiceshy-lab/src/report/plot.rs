@@ -353,7 +353,9 @@ mod tests {
     const LINEAR: Axis = Axis { label: "A/S", log: false };
     const LOG: Axis = Axis { label: "rate", log: true };
 
-    fn plot(y: Axis, series: &[(&str, &[(f64, f64, f64)])]) -> Plot {
+    type Curve<'a> = (&'a str, &'a [(f64, f64, f64)]);
+
+    fn plot(y: Axis, series: &[Curve<'_>]) -> Plot {
         let series = series
             .iter()
             .map(|(label, points)| Series { label: (*label).to_string(), points: points.to_vec() });
@@ -402,7 +404,7 @@ mod tests {
     fn the_legend_is_below_the_axis_and_within_the_picture() {
         let points = [(0.0, 1.0, 0.0)];
         let labels: Vec<String> = (0..13).map(|index| format!("filter number {index}")).collect();
-        let series: Vec<(&str, &[_])> =
+        let series: Vec<Curve<'_>> =
             labels.iter().map(|label| (label.as_str(), &points[..])).collect();
         let drawn = plot(LINEAR, &series);
         let svg = drawn.svg();
