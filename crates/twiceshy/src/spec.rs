@@ -299,6 +299,24 @@ impl Spec {
         self.f + self.s
     }
 
+    /// Tables, in each of which a key has one bin; 1 for quotient filters.
+    #[must_use]
+    pub const fn tables(&self) -> u32 {
+        self.k
+    }
+
+    /// Cells a bin.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.b
+    }
+
+    /// Selector bits of a cell.
+    #[must_use]
+    pub const fn selector_bits(&self) -> u32 {
+        self.s
+    }
+
     /// The probability that an absent key that was never asked for is answered
     /// "maybe" at this load.
     #[must_use]

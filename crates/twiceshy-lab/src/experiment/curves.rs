@@ -1,0 +1,174 @@
+//! Rows read as curves: what verdicts are made of.
+
+use super::Row;
+
+/// Standard errors by which two means differ clearly. Means are of few trials,
+/// so their standard errors are rough: two would be crossed too often.
+const CLEARLY: f64 = 3.0;
+
+/// The rows of a figure.
+pub struct Curves<'a>(&'a [Row]);
+
+/// Where a curve lies against another, at the points that both have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Standing {
+    /// Points at which it is clearly below.
+    pub below: Vec<f64>,
+    /// Points at which it is clearly above.
+    pub above: Vec<f64>,
+    /// Points at which the standard errors leave it open.
+    pub level: Vec<f64>,
+}
+
+impl Standing {
+    /// How many points both have.
+    pub fn points(&self) -> usize {
+        self.below.len() + self.above.len() + self.level.len()
+    }
+
+    /// Nowhere clearly above, and below somewhere.
+    pub fn never_above(&self) -> bool {
+        self.above.is_empty() && !self.below.is_empty()
+    }
+
+    /// Both standings at once.
+    pub fn and(mut self, other: Standing) -> Standing {
+        self.below.extend(other.below);
+        self.above.extend(other.above);
+        self.level.extend(other.level);
+        self
+    }
+
+    /// "below at 7 of 9 points, above at 0".
+    pub fn text(&self) -> String {
+        let (below, points, above) = (self.below.len(), self.points(), self.above.len());
+        format!("below at {below} of {points} points, above at {above}")
+    }
+}
+
+impl<'a> Curves<'a> {
+    /// The rows of one figure.
+    pub fn new(rows: &'a [Row]) -> Self {
+        Curves(rows)
+    }
+
+    /// The panels, in the order of the rows.
+    pub fn panels(&self) -> Vec<&'a str> {
+        distinct(self.0.iter().map(|row| row.panel.as_str()))
+    }
+
+    /// The curves of a panel, in the order of the rows.
+    pub fn series(&self, panel: &str) -> Vec<&'a str> {
+        distinct(self.panel(panel).map(|row| row.series.as_str()))
+    }
+
+    /// The points of a curve, from left to right.
+    pub fn curve(&self, panel: &str, series: &str) -> Vec<&'a Row> {
+        let mut rows: Vec<&Row> = self.panel(panel).filter(|row| row.series == series).collect();
+        rows.sort_by(|a, b| a.x.total_cmp(&b.x));
+        rows
+    }
+
+    /// One point of a curve.
+    pub fn at(&self, panel: &str, series: &str, x: f64) -> Option<&'a Row> {
+        self.panel(panel).find(|row| row.series == series && row.x == x)
+    }
+
+    /// Where `series` lies against `other`.
+    pub fn standing(&self, panel: &str, series: &str, other: &str) -> Standing {
+        let mut standing = Standing::default();
+        for row in self.curve(panel, series) {
+            let Some(against) = self.at(panel, other, row.x) else { continue };
+            let (here, there) = (Estimate::from(row), Estimate::from(against));
+            if here.clearly_below(there) {
+                standing.below.push(row.x);
+            } else if there.clearly_below(here) {
+                standing.above.push(row.x);
+            } else {
+                standing.level.push(row.x);
+            }
+        }
+        standing
+    }
+
+    /// Where `series` lies against `other` in all panels together.
+    pub fn standing_everywhere(&self, series: &str, other: &str) -> Standing {
+        let panels = self.panels().into_iter();
+        panels
+            .map(|panel| self.standing(panel, series, other))
+            .fold(Standing::default(), Standing::and)
+    }
+
+    /// The mean over a curve's points from `from` on up to `to`.
+    pub fn pooled(&self, panel: &str, series: &str, from: f64, to: f64) -> Option<Estimate> {
+        let inside = |row: &&Row| (from..=to).contains(&row.x);
+        let rows: Vec<&Row> = self.curve(panel, series).into_iter().filter(inside).collect();
+        let count = rows.len() as f64;
+        let mean = rows.iter().map(|row| row.mean).sum::<f64>() / count;
+        let square = rows.iter().map(|row| row.standard_error.powi(2)).sum::<f64>();
+        (!rows.is_empty()).then_some(Estimate { mean, error: square.sqrt() / count })
+    }
+
+    /// Where a whole curve lies, in one number.
+    pub fn level(&self, panel: &str, series: &str) -> Option<Estimate> {
+        self.pooled(panel, series, f64::NEG_INFINITY, f64::INFINITY)
+    }
+
+    fn panel(&self, panel: &str) -> impl Iterator<Item = &'a Row> {
+        self.0.iter().filter(move |row| row.panel == panel)
+    }
+}
+
+/// A mean and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error.
+    pub error: f64,
+}
+
+impl From<&Row> for Estimate {
+    fn from(row: &Row) -> Self {
+        Estimate { mean: row.mean, error: row.standard_error }
+    }
+}
+
+impl Estimate {
+    /// A number that is known.
+    pub const fn exactly(mean: f64) -> Self {
+        Estimate { mean, error: 0.0 }
+    }
+
+    /// Below `other` by more than the standard errors explain.
+    pub fn clearly_below(self, other: Estimate) -> bool {
+        other.mean - self.mean > CLEARLY * self.error.hypot(other.error)
+    }
+
+    /// How many times `other` it is.
+    pub fn over(self, other: Estimate) -> Estimate {
+        let mean = self.mean / other.mean;
+        let relative = (self.error / self.mean).hypot(other.error / other.mean);
+        Estimate { mean, error: mean * relative }
+    }
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    names.for_each(|name| {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    });
+    seen
+}
+
+/// A share as people write it: "0.37 %".
+pub fn percent(share: f64) -> String {
+    match 100.0 * share {
+        0.0 => "0".into(),
+        percent if percent >= 10.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.1 => format!("{percent:.2} %"),
+        percent => format!("{percent:.1e} %"),
+    }
+}
