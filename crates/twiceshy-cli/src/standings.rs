@@ -162,9 +162,9 @@ impl Standings {
             rows: rows.into_iter().map(Vec::from).collect(),
             csv: csv(self.filters().flatten()),
         };
-        let reading = "A filter that does not adapt pays for a mistake again each time it is \
-                       asked: its curve goes on rising. One that adapts has paid for most of its \
-                       mistakes early.";
+        let reading = "The scale is logarithmic: the same distance is the same factor. A filter \
+                       that does not adapt pays for a mistake each time it is asked; one that \
+                       adapts pays about once, and its curve rises more slowly as keys come again.";
         Page {
             title: "A race of filters".to_string(),
             about: vec![format!("{}.", self.conditions())],
