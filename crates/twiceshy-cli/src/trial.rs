@@ -62,14 +62,14 @@ pub struct Row {
     pub query_ns: f64,
     /// `None` where nothing was to adapt.
     pub adapt_ns: Option<f64>,
-    /// False positives so far after each of [`CHECKPOINTS`] equal parts of the
-    /// stream, and the queries so far.
+    /// Queries and false positives so far, after each of [`CHECKPOINTS`] equal
+    /// parts of the stream.
     #[serde(skip)]
     pub curve: Vec<(u64, u64)>,
 }
 
 /// Points of a curve.
-const CHECKPOINTS: u64 = 200;
+const CHECKPOINTS: usize = 200;
 
 impl Row {
     /// A broom filter's space as its theorem has it, with the constant measured:
@@ -214,12 +214,11 @@ struct Stream {
 fn play(filter: &mut Contestant, course: &Course, progress: &Progress) -> Result<Stream, Error> {
     let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO, curve: Vec::new() };
     let mut ranks = progress.watch(course.stream.iter());
-    let mut asked = 0;
+    let (all, mut asked) = (course.stream.len(), 0);
     for part in 1..=CHECKPOINTS {
-        // In 128 bits: the product may be beyond 64.
-        let end = u128::from(course.queries()) * u128::from(part) / u128::from(CHECKPOINTS);
-        let end = u64::try_from(end).expect("at most all queries");
-        for &rank in ranks.by_ref().take((end - asked) as usize) {
+        // all * part / CHECKPOINTS, without a product that may be too large.
+        let end = all / CHECKPOINTS * part + all % CHECKPOINTS * part / CHECKPOINTS;
+        for &rank in ranks.by_ref().take(end - asked) {
             let key = course.absent[rank as usize];
             if filter.contains(key) {
                 stream.false_positives += 1;
@@ -233,7 +232,7 @@ fn play(filter: &mut Contestant, course: &Course, progress: &Progress) -> Result
             }
         }
         asked = end;
-        stream.curve.push((asked, stream.false_positives));
+        stream.curve.push((asked as u64, stream.false_positives));
     }
     Ok(stream)
 }
