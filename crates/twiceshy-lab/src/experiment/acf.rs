@@ -155,13 +155,7 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
 }
 
 /// The rate of a filter on uniform queries.
-fn uniform_point(
-    setting: &Setting,
-    panel: &str,
-    curve: Curve,
-    ratio: f64,
-    repeats: u32,
-) -> Point {
+fn uniform_point(setting: &Setting, panel: &str, curve: Curve, ratio: f64, repeats: u32) -> Point {
     let repeats = f64::from(repeats);
     let (keys, most) = match setting.quick {
         true => (QUICK_KEYS, QUICK_MOST_QUERIES),
@@ -284,8 +278,10 @@ fn win_everywhere(rows: &[Row]) -> Verdict {
     let seen = all.never_above() && swapping.above.len() * 10 <= swapping.points();
     let but = match exceptions(&standings) {
         none if none.is_empty() => String::new(),
-        some => format!(" ({some}: with s = 3 the first pass alone costs eight times the plain \
-                         filter's, which n_e = 10 repeats hardly pay for)"),
+        some => format!(
+            " ({some}: with s = 3 the first pass alone costs eight times the plain \
+                         filter's, which n_e = 10 repeats hardly pay for)"
+        ),
     };
     Verdict {
         seen,
@@ -349,7 +345,8 @@ fn better_in_long_cells(rows: &[Row]) -> Verdict {
                     continue;
                 };
                 let better = to <= better_up_to;
-                seen &= if better { !theirs.clearly_below(ours) } else { !ours.clearly_below(theirs) };
+                seen &=
+                    if better { !theirs.clearly_below(ours) } else { !ours.clearly_below(theirs) };
                 let range = match (from, to) {
                     (0.0, f64::INFINITY) => String::new(),
                     (0.0, to) => format!(" up to A/S = {to}"),

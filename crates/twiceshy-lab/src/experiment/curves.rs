@@ -108,7 +108,9 @@ impl<'a> Curves<'a> {
     /// Where `series` lies against `other` in all panels together.
     pub fn standing_everywhere(&self, series: &str, other: &str) -> Standing {
         let panels = self.panels().into_iter();
-        panels.map(|panel| self.standing(panel, series, other)).fold(Standing::default(), Standing::and)
+        panels
+            .map(|panel| self.standing(panel, series, other))
+            .fold(Standing::default(), Standing::and)
     }
 
     /// The mean over a curve's points from `from` on up to `to`.

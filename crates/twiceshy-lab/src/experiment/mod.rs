@@ -17,6 +17,9 @@ pub mod runner;
 pub mod store;
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::workload::Recording;
 
 /// Every figure, paper by paper.
 #[must_use]
@@ -66,6 +69,8 @@ pub struct Axis {
 pub struct Setting {
     /// Small enough for all figures to be done in under two minutes.
     pub quick: bool,
+    /// What the figures about traces run on, if not on generated ones.
+    pub recording: Option<Arc<Recording>>,
 }
 
 impl Setting {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use super::store::{Error, Ledger, Store};
 use super::{Figure, Point, Row, Setting, Verdict};
 use crate::random::mix;
+use crate::workload::Recording;
 
 /// How to run figures.
 #[derive(Clone, Debug)]
@@ -79,7 +80,13 @@ impl Plan {
         let scale = if self.setting.quick { "quick" } else { "full" };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();
         let version = env!("CARGO_PKG_VERSION");
-        format!("twiceshy paper {version}; {scale}; seed {}{trials}", self.seed)
+        let input = self.setting.recording.as_ref().map(|recording| {
+            let Recording { name, distinct, stream, .. } = &**recording;
+            let content = stream.iter().fold(0, |hash, &key| mix(hash ^ u64::from(key)));
+            format!("; {name}: {} keys, {distinct} distinct, hash {content:016x}", stream.len())
+        });
+        let input = input.unwrap_or_default();
+        format!("twiceshy paper {version}; {scale}; seed {}{trials}{input}", self.seed)
     }
 
     fn trials_of(&self, point: &Point) -> u32 {
@@ -117,7 +124,8 @@ pub fn recall(figure: &Figure, plan: &Plan, store: &Store) -> Result<Findings, E
 /// that fails is no error here: it is among the [`Findings`].
 ///
 /// # Panics
-/// If a figure has two points in the same place, or a point without trials.
+/// If a figure has two points in the same place, a point without trials, or one
+/// whose names do not fit on a line.
 pub fn run(
     figures: &[&Figure],
     plan: &Plan,
@@ -217,6 +225,12 @@ impl<'a> Board<'a> {
             assert!(
                 places.insert((&point.panel, &point.series, point.x.to_bits())),
                 "{} has two points {}",
+                figure.id,
+                name(point)
+            );
+            assert!(
+                !format!("{}{}", point.panel, point.series).contains(['\r', '\n']),
+                "{} has a point whose row is more than a line: {}",
                 figure.id,
                 name(point)
             );
@@ -362,7 +376,7 @@ impl Sheet {
 }
 
 fn name(point: &Point) -> String {
-    format!("\"{}\", \"{}\" at {}", point.panel, point.series, point.x)
+    format!("{:?}, {:?} at {}", point.panel, point.series, point.x)
 }
 
 /// The mean and its standard error; 0 with one value.

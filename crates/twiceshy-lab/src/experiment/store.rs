@@ -72,6 +72,9 @@ impl std::error::Error for Error {
 /// The columns of a file of rows.
 const COLUMNS: &str = "figure,panel,series,x,mean,standard_error,trials";
 
+/// The setting and the columns.
+const HEADER_LINES: usize = 2;
+
 /// Rows as a CSV file, without a setting.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
@@ -142,10 +145,12 @@ impl Store {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
         let rows = self.rows(&path, &bytes)?;
-        let whole = whole_lines(&bytes).len();
+        let whole = whole_lines(&bytes);
+        let begun = whole.iter().filter(|&&byte| byte == b'\n').count() >= HEADER_LINES;
+        let whole = if begun { whole.len() } else { 0 };
         file.set_len(u64::try_from(whole).expect("a file's length")).map_err(io)?;
         file.seek(SeekFrom::End(0)).map_err(io)?;
-        if whole == 0 {
+        if !begun {
             file.write_all(format!("{}\n{COLUMNS}\n", self.setting).as_bytes()).map_err(io)?;
         }
         Ok((Ledger { path, file }, rows))

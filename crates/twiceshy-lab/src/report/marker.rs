@@ -26,7 +26,7 @@ pub(super) const STYLE: &str = "\
 .plot .dashed{stroke-dasharray:6 3}
 .plot .error{stroke:currentColor;stroke-width:1;fill:none}
 .plot .full{fill:currentColor;stroke:var(--paper);stroke-width:.6}
-.plot .open{fill:var(--paper);stroke:currentColor;stroke-width:1.4}
+.plot .open{fill:none;stroke:currentColor;stroke-width:1.4}
 .s0{color:var(--s0)}.s1{color:var(--s1)}.s2{color:var(--s2)}.s3{color:var(--s3)}\
 .s4{color:var(--s4)}.s5{color:var(--s5)}.s6{color:var(--s6)}
 ";

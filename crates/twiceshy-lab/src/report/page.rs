@@ -175,3 +175,58 @@ impl Sheet {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        let section = |id: &str, standing| Section {
+            id: id.to_string(),
+            title: format!("<i>{id}</i>"),
+            standing,
+            facts: vec![("Source".to_string(), "A & B".to_string())],
+            plots: Vec::new(),
+            table: Some(Sheet {
+                header: vec!["x".to_string()],
+                rows: vec![vec!["<1>".to_string()]],
+                csv: "x\n1\n".to_string(),
+            }),
+        };
+        Page {
+            title: "a \"title\"".to_string(),
+            about: vec!["<p>".to_string()],
+            sections: vec![section("acf-1", Standing::Seen), section("taf-2", Standing::Differs)],
+        }
+    }
+
+    #[test]
+    fn the_contents_lead_to_every_section_and_say_how_it_came_out() {
+        let html = page().html();
+        for (id, badge) in [("acf-1", Standing::Seen), ("taf-2", Standing::Differs)] {
+            assert!(html.contains(&format!("<section id=\"{id}\">")));
+            let link = format!("<a href=\"#{id}\">&lt;i&gt;{id}&lt;/i&gt;</a> {}", badge.badge());
+            assert!(html.contains(&link), "{link}");
+        }
+    }
+
+    #[test]
+    fn all_text_is_escaped() {
+        let html = page().html();
+        assert!(html.contains("<title>a &quot;title&quot;</title>"));
+        assert!(html.contains("<p>&lt;p&gt;</p>") && html.contains("<dd>A &amp; B</dd>"));
+        assert!(html.contains("<td>&lt;1&gt;</td>") && !html.contains("<i>"));
+        assert!(
+            html.contains("download=\"acf-1.csv\" href=\"data:text/csv;charset=utf-8,x%0A1%0A\"")
+        );
+    }
+
+    #[test]
+    fn the_page_needs_nothing_from_elsewhere() {
+        let html = page().html();
+        for outside in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        assert!(html.contains("prefers-color-scheme:dark") && html.contains("width=device-width"));
+    }
+}

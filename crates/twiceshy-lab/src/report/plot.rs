@@ -39,8 +39,10 @@ const EDGE: f64 = 16.0;
 const LINE: f64 = 15.0;
 /// Of a tick beside its axis.
 const TICK: f64 = 4.0;
-/// A wide guess at a letter's width, as a share of the font's size.
-const LETTER: f64 = 0.56;
+/// Wide guesses at the widths of a letter in prose and of a digit, as shares of
+/// the font's size: the reader's font is not known here.
+const LETTER: f64 = 0.54;
+const DIGIT: f64 = 0.62;
 const FONT: f64 = 11.0;
 const TITLE_FONT: f64 = 13.0;
 /// Line and mark of a legend's entry.
@@ -84,11 +86,15 @@ impl<'a> Drawing<'a> {
     fn of(plot: &'a Plot) -> Self {
         let points = || plot.series.iter().flat_map(|series| &series.points).filter(|p| shown(p));
         let x = Scale::new(plot.x.log, points().map(|&(x, _, _)| x));
-        // The lower end of an error bar may be cut off: it may be below what a
-        // logarithm knows.
-        let y = Scale::new(plot.y.log, points().flat_map(|&(_, y, error)| [y, y + error]));
+        // The lower end of an error bar is cut off where it is below 0 and nothing
+        // else is, or below what a logarithm knows.
+        let foot = |y: f64, error: f64| if plot.y.log { y } else { (y - error).max(y.min(0.0)) };
+        let y = Scale::new(
+            plot.y.log,
+            points().flat_map(|&(_, y, error)| [foot(y, error), y, y + error]),
+        );
         let title = wrap(&plot.title, letters(WIDTH - 2.0 * EDGE, TITLE_FONT));
-        let y_label = wrap(plot.y.label, letters(PLOT_HEIGHT, FONT));
+        let y_label = wrap(plot.y.label, letters(PLOT_HEIGHT + EDGE, FONT));
         let y_ticks = y.ticks(8);
         let widest = y_ticks.iter().filter_map(|tick| tick.label.as_deref()).map(width);
         let left = 6.0 + LINE * lines(&y_label) + widest.fold(0.0, f64::max) + TICK + 4.0;
@@ -197,7 +203,7 @@ impl<'a> Drawing<'a> {
             ticks.iter().filter_map(|tick| Some((tick.at, tick.label.as_deref()?))).all(|tick| {
                 let (middle, half) = (self.x_at(tick.0), width(tick.1) / 2.0);
                 let apart = middle - half >= end;
-                end = middle + half + FONT * LETTER;
+                end = middle + half + FONT * DIGIT;
                 apart
             })
         };
@@ -318,7 +324,7 @@ fn letters(width: f64, font: f64) -> usize {
 
 /// How wide a text is, roughly and rather too wide.
 fn width(text: &str) -> f64 {
-    text.chars().count() as f64 * FONT * LETTER
+    text.chars().count() as f64 * FONT * DIGIT
 }
 
 fn lines(text: &[String]) -> f64 {
@@ -338,4 +344,103 @@ fn text(out: &mut String, [x, y]: [f64; 2], anchor: &str, words: &str) {
     let words = escape(words);
     put(out, format_args!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{words}</text>"#));
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINEAR: Axis = Axis { label: "A/S", log: false };
+    const LOG: Axis = Axis { label: "rate", log: true };
+
+    type Curve<'a> = (&'a str, &'a [(f64, f64, f64)]);
+
+    fn plot(y: Axis, series: &[Curve<'_>]) -> Plot {
+        let series = series
+            .iter()
+            .map(|(label, points)| Series { label: (*label).to_string(), points: points.to_vec() });
+        Plot { title: "panel".to_string(), x: LINEAR, y, series: series.collect() }
+    }
+
+    fn count(svg: &str, part: &str) -> usize {
+        svg.matches(part).count()
+    }
+
+    #[test]
+    fn a_curve_has_a_line_a_mark_a_point_and_bars_where_there_is_an_error() {
+        let points = [(0.0, 1.0, 0.0), (1.0, 2.0, 0.5), (2.0, 4.0, 0.25)];
+        let svg = plot(LINEAR, &[("plain", &points)]).svg();
+        assert_eq!(count(&svg, "<polyline"), 1);
+        // One more in the legend.
+        assert_eq!(count(&svg, "<circle"), 3 + 1);
+        assert_eq!(count(&svg, "class=\"error\""), 2);
+        assert!(svg.contains("<title>plain: 2 at 1 ± 0.5</title>"), "{svg}");
+        assert_eq!(count(&svg, ZEROS), 0);
+    }
+
+    #[test]
+    fn zeros_on_a_log_axis_are_open_marks_on_the_edge_and_said_so() {
+        let points = [(0.0, 0.1, 0.0), (1.0, 0.0, 0.0), (2.0, 0.001, 0.0), (3.0, 0.01, 0.0)];
+        let drawn = plot(LOG, &[("plain", &points)]);
+        let svg = drawn.svg();
+        let bottom = Drawing::of(&drawn).bottom();
+        assert_eq!(count(&svg, "class=\"open\""), 1);
+        let open = svg.lines().find(|line| line.contains("\"open\"")).expect("the open mark");
+        assert!(open.contains(&format!("cy=\"{bottom:.1}\"")), "{open}");
+        assert_eq!(count(&svg, ZEROS), 1);
+        // To the zero and back again, and the rest.
+        assert_eq!((count(&svg, "\"curve thin\""), count(&svg, "<polyline")), (1, 2));
+    }
+
+    #[test]
+    fn a_curve_without_points_is_not_shown_and_keeps_its_look() {
+        let points = [(0.0, 1.0, 0.0), (1.0, 2.0, 0.0)];
+        let svg = plot(LINEAR, &[("first", &[]), ("second", &points)]).svg();
+        assert!(!svg.contains("first") && svg.contains("second"));
+        assert!(svg.contains("class=\"s1\"") && !svg.contains("class=\"s0\""));
+    }
+
+    #[test]
+    fn the_legend_is_below_the_axis_and_within_the_picture() {
+        let points = [(0.0, 1.0, 0.0)];
+        let labels: Vec<String> = (0..13).map(|index| format!("filter number {index}")).collect();
+        let series: Vec<Curve<'_>> =
+            labels.iter().map(|label| (label.as_str(), &points[..])).collect();
+        let drawn = plot(LINEAR, &series);
+        let svg = drawn.svg();
+        let bottom = Drawing::of(&drawn).bottom();
+        let height = svg.split_once("viewBox=\"0 0 460 ").expect("a size").1;
+        let height: f64 = height.split_once('"').expect("an end").0.parse().expect("a height");
+        for label in labels {
+            let end = format!(">{label}</text>");
+            let entry = svg.lines().find(|line| line.ends_with(&end)).expect("in the legend");
+            let y = entry.split_once("y=\"").expect("a place").1;
+            let y: f64 = y.split_once('"').expect("an end").0.parse().expect("a number");
+            assert!(bottom + 20.0 < y && y < height, "{label} at {y}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_left_out() {
+        let points = [(0.0, f64::NAN, 0.0), (1.0, f64::INFINITY, 0.0), (2.0, 1.0, f64::NAN)];
+        for axis in [LINEAR, LOG] {
+            let svg = plot(axis, &[("plain", &points)]).svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert_eq!(count(&svg, "<circle"), 0);
+        }
+    }
+
+    #[test]
+    fn long_curves_have_marks_on_some_points_only() {
+        let points: Vec<_> = (0..1000).map(|x| (f64::from(x), f64::from(x), 0.0)).collect();
+        let svg = plot(LINEAR, &[("plain", &points)]).svg();
+        assert!((12..=MARKS + 1).contains(&count(&svg, "<circle")));
+    }
+
+    #[test]
+    fn a_file_of_its_own_has_its_styles_and_no_text_is_markup() {
+        let file = plot(LINEAR, &[("<b>&", &[(0.0, 1.0, 0.0)])]).file();
+        assert!(file.starts_with("<?xml") && file.contains("--s0:#0072b2"));
+        assert!(file.contains("&lt;b&gt;&amp;") && !file.contains("<b>"));
+    }
 }

@@ -1,6 +1,6 @@
 //! A range of numbers on an axis: where a number is, and which ones are labelled.
 
-use super::text::{power_of_ten, trim};
+use super::text::{number, power_of_ten, trim};
 
 /// The share of a logarithmic axis below its smallest number, where zeros are.
 const ZERO_STRIP: f64 = 0.07;
@@ -10,6 +10,9 @@ const FAR_FROM_ZERO: f64 = 0.5;
 
 /// Within so many decades, a logarithmic axis labels 2s and 5s too.
 const FEW_DECADES: f64 = 2.5;
+
+/// Decimals that still read as a number.
+const MANY_DECIMALS: usize = 5;
 
 /// From `low` to `high`, and 0 apart where a logarithm has none.
 #[derive(Debug, PartialEq)]
@@ -87,8 +90,7 @@ impl Scale {
         let mut index = first;
         while index <= last {
             let value = index * step;
-            let label = if value == 0.0 { "0".to_string() } else { plain(value, decimals) };
-            ticks.push(Tick { at: self.place(value), label: Some(label) });
+            ticks.push(Tick { at: self.place(value), label: Some(short(value, step, decimals)) });
             index += 1.0;
         }
         ticks
@@ -128,6 +130,23 @@ impl Scale {
 
 fn count(number: usize) -> f64 {
     f64::from(u32::try_from(number).expect("an axis has few labels"))
+}
+
+/// A multiple of a step: "20k" and "1.5M" where zeros would say no more.
+fn short(value: f64, step: f64, decimals: usize) -> String {
+    if value == 0.0 {
+        return "0".to_string();
+    }
+    let unit =
+        [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(unit, _)| step * 10.0 >= *unit);
+    match unit {
+        Some((unit, letter)) if step < 1e12 => {
+            let decimals = usize::from(step < unit);
+            format!("{:.decimals$}{letter}", value / unit)
+        }
+        None if decimals <= MANY_DECIMALS => format!("{value:.decimals$}"),
+        _ => number(value),
+    }
 }
 
 fn plain(value: f64, decimals: usize) -> String {
@@ -190,6 +209,17 @@ mod tests {
         assert_eq!(labels(&scale, 5), ["0", "0.01", "0.02", "0.03", "0.04", "0.05"]);
         let far = Scale::new(false, [1000.2, 1000.9].into_iter());
         assert_eq!(labels(&far, 4), ["1000.2", "1000.4", "1000.6", "1000.8"]);
+        let stream = Scale::new(false, [0.0, 2e7].into_iter());
+        assert_eq!(labels(&stream, 5), ["0", "5M", "10M", "15M", "20M"]);
+        let rates = Scale::new(false, [0.0, 0.0034].into_iter());
+        assert_eq!(labels(&rates, 4), ["0", "0.001", "0.002", "0.003"]);
+        let hundreds = Scale::new(false, [0.0, 4000.0].into_iter());
+        assert_eq!(
+            labels(&hundreds, 8),
+            ["0", "0.5k", "1.0k", "1.5k", "2.0k", "2.5k", "3.0k", "3.5k", "4.0k"]
+        );
+        let tiny = Scale::new(false, [0.0, 4e-7].into_iter());
+        assert_eq!(labels(&tiny, 2), ["0", "2×10⁻⁷", "4×10⁻⁷"]);
         let negative = Scale::new(false, [-1.0, 3.0].into_iter());
         assert_eq!(labels(&negative, 4), ["-1", "0", "1", "2", "3"]);
     }
