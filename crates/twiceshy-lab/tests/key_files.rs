@@ -132,9 +132,9 @@ fn damaged_files_are_errors() {
 /// error and no shorter list.
 #[test]
 fn compressed_files_are_checked() {
-    let text: String = (0..500).map(|number| format!("{}\n", number * number)).collect();
+    let text: String = (0..100).map(|number| format!("{}\n", number * number)).collect();
     for (name, bytes) in [("cut.gz", gz(text.as_bytes())), ("cut.zst", zst(text.as_bytes()))] {
-        assert_eq!(read(name, &bytes).expect(name).distinct, 500);
+        assert_eq!(read(name, &bytes).expect(name).distinct, 100);
         for length in 1..bytes.len() {
             let outcome = read(name, &bytes[..length]);
             assert!(matches!(outcome, Err(Error::Io { .. })), "{name} {length}: {outcome:?}");
