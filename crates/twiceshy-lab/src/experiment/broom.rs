@@ -3,7 +3,7 @@
 //! broom filter against the telescoping filter's adversary.
 
 use super::curves::{Curves, Estimate, percent};
-use super::measure::{Curve, empty, plain, point, swapping, cyclic};
+use super::measure::{Curve, cyclic, empty, plain, point, swapping};
 use super::telescoping::adversarial_curve;
 use super::{Axis, Figure, Point, Row, Setting, Verdict};
 use crate::adversary::game::{Outcome, Round};

@@ -49,8 +49,8 @@ fn failures(setting: &Setting) -> Vec<Point> {
     let panel = format!("{SLOTS} cells a bin, {cells} cells");
     let mut points = Vec::new();
     for f in FINGERPRINTS {
-        let curve = Curve::new(&format!("simplified:f={f},b={SLOTS},stash=0"))
-            .named(fingerprint_name(f));
+        let curve =
+            Curve::new(&format!("simplified:f={f},b={SLOTS},stash=0")).named(fingerprint_name(f));
         for &load in LOADS {
             let spec = curve.spec;
             points.push(point(&panel, &curve.name, load, setting.trials(), move |seed| {
@@ -106,10 +106,7 @@ fn later_than_promised(rows: &[Row]) -> Verdict {
     let promised = curves.curve(panel, PROMISE).last().map_or(f64::NAN, |row| row.x);
     let safe = FINGERPRINTS.map(|f| (f, safe_load(&curves, panel, f)));
     let (longest, reached) = safe[FINGERPRINTS.len() - 1];
-    let shares: Vec<String> = safe
-        .iter()
-        .map(|(f, load)| format!("{load} with {f}"))
-        .collect();
+    let shares: Vec<String> = safe.iter().map(|(f, load)| format!("{load} with {f}")).collect();
     let loose = percent(reached - promised);
     Verdict {
         seen: reached >= promised,

@@ -132,9 +132,8 @@ fn cuckooing_is_lowest(rows: &[Row]) -> Verdict {
     let lowest = next.map(|other| everywhere("cuckooing", other));
     let worst = ["swapping", "cyclic-1", "cyclic-2"].map(|other| everywhere(other, "cyclic-3"));
     let middle = next.map(|series| everywhere(series, "cyclic-2"));
-    let all = |standings: &[Standing]| {
-        standings.iter().cloned().fold(Standing::default(), Standing::and)
-    };
+    let all =
+        |standings: &[Standing]| standings.iter().cloned().fold(Standing::default(), Standing::and);
     let (lowest, middle, worst) = (all(&lowest), all(&middle), all(&worst));
     let mostly = |standing: &Standing| standing.below.len() > 3 * standing.above.len();
     let but = match lowest.above.as_slice() {
@@ -200,8 +199,7 @@ fn long_sequences(setting: &Setting) -> Vec<Point> {
     ];
     let four_tables =
         [plain(CELL_BITS), cuckooing(CELL_BITS), cyclic(1, CELL_BITS), swapping(CELL_BITS)];
-    let panels =
-        [(THEOREM, two_tables.to_vec()), (PRACTICE, four_tables.to_vec())];
+    let panels = [(THEOREM, two_tables.to_vec()), (PRACTICE, four_tables.to_vec())];
     let mut points = Vec::new();
     for (panel, curves) in panels {
         for curve in curves {

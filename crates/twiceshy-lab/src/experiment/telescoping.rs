@@ -101,10 +101,9 @@ fn firehose(setting: &Setting) -> Vec<Point> {
     // A quick power law has fewer repeats, or it would have no keys to store.
     let streams = match setting.quick {
         false => [(ACTIVE_SET, active, 1.0, None), (POWER_LAW, Source::PowerLaw, 1.0, None)],
-        true => [
-            (ACTIVE_SET, active, 0.1, None),
-            (POWER_LAW, Source::PowerLaw, 0.2, Some(1_000_000)),
-        ],
+        true => {
+            [(ACTIVE_SET, active, 0.1, None), (POWER_LAW, Source::PowerLaw, 0.2, Some(1_000_000))]
+        }
     };
     let mut points = Vec::new();
     for (panel, source, scale, queries) in streams {
@@ -171,7 +170,6 @@ pub(super) fn adversarial_curve(
     };
     ratios.iter().map(at).collect()
 }
-
 
 fn best_until_spent(_: &[Row]) -> Verdict {
     Verdict { seen: false, text: String::new() }

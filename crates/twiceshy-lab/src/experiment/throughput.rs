@@ -19,19 +19,17 @@ use crate::workload::ActiveSet;
 
 /// Figure 5.
 pub fn figures() -> Vec<Figure> {
-    vec![
-        Figure {
-            id: "taf-5",
-            title: "Throughput over load",
-            source: "Lee et al., Telescoping Filter, figure 5",
-            claim: "The telescoping filter inserts about as fast as the others, and its queries \
+    vec![Figure {
+        id: "taf-5",
+        title: "Throughput over load",
+        source: "Lee et al., Telescoping Filter, figure 5",
+        claim: "The telescoping filter inserts about as fast as the others, and its queries \
                     are slower at high loads, as they decode; the uncompressed one is faster.",
-            x: Axis { label: "load", log: false },
-            y: Axis { label: "million operations a second", log: false },
-            points: throughput,
-            verdict: decoding_costs,
-        },
-    ]
+        x: Axis { label: "load", log: false },
+        y: Axis { label: "million operations a second", log: false },
+        points: throughput,
+        verdict: decoding_costs,
+    }]
 }
 
 const INSERTIONS: &str = "insertions, from empty to the load";
@@ -53,8 +51,7 @@ const FULL: Scale = Scale {
     loads: &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95],
     queries: ActiveSet::QUERIES,
 };
-const QUICK: Scale =
-    Scale { slots: 262_144.0, loads: &[0.1, 0.5, 0.8, 0.95], queries: 300_000 };
+const QUICK: Scale = Scale { slots: 262_144.0, loads: &[0.1, 0.5, 0.8, 0.95], queries: 300_000 };
 
 fn throughput(setting: &Setting) -> Vec<Point> {
     let scale = if setting.quick { QUICK } else { FULL };
