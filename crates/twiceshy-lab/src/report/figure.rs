@@ -23,7 +23,13 @@ pub fn section(figure: &Figure, findings: &Findings) -> Section {
         ("We see".to_string(), seen),
         ("Run it".to_string(), format!("twiceshy paper {}", figure.id)),
     ];
-    facts.extend(findings.failures.iter().map(|why| ("Failed".to_string(), why.clone())));
+    if let Some(first) = findings.failures.first() {
+        let others = match findings.failures.len() - 1 {
+            0 => String::new(),
+            others => format!(", and {others} more"),
+        };
+        facts.push(("Failed".to_string(), format!("{first}{others}")));
+    }
     Section {
         id: figure.id.to_string(),
         title: format!("{}: {}", figure.id, figure.title),
@@ -154,5 +160,16 @@ mod tests {
         let part = section(&FIGURE, &findings(1.0, 4));
         assert_eq!(part.standing, Standing::Unfinished);
         assert_eq!(said(&part), "Unfinished: 3 of 4 rows.");
+        assert_eq!(part.facts.last().expect("facts").0, "Run it");
+    }
+
+    #[test]
+    fn failures_are_told_by_the_first_and_their_number() {
+        for (count, told) in [(1, "no room"), (3, "no room, and 2 more")] {
+            let failures = vec!["no room".to_string(); count];
+            let section = section(&FIGURE, &Findings { failures, ..findings(1.0, 9) });
+            let failed = ("Failed".to_string(), told.to_string());
+            assert_eq!(section.facts.last(), Some(&failed));
+        }
     }
 }
