@@ -229,6 +229,29 @@ fn files_that_cannot_be_read_are_named() {
     }
 }
 
+#[test]
+fn a_stream_of_keys_takes_the_place_of_the_traces() {
+    let directory = Directory::new("keys");
+    fs::create_dir_all(&directory.0).expect("a directory");
+    let keys = directory.file("log.txt");
+    // 2,000 distinct keys, each five times.
+    let lines = (0..10_000).map(|line| format!("visitor {}\n", line % 2000));
+    fs::write(&keys, lines.collect::<String>()).expect("a log");
+    let output = paper(&directory, &format!("acf-5 {FLAGS} --keys {}", keys.display()));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let rows = fs::read_to_string(directory.file("acf-5.csv")).expect("rows");
+    let (setting, rows) = rows.split_once('\n').expect("lines");
+    assert!(setting.contains("log.txt: 10000 keys, 2000 distinct, hash "), "{setting}");
+    assert!(rows.contains("log.txt") && !rows.contains("Chicago"), "{rows}");
+    let report = directory.report();
+    assert!(report.contains("10000 keys, 2000 distinct") && !report.contains("Chicago A"));
+
+    // The same name with other keys is another setting.
+    fs::write(&keys, "a\nb\n".repeat(5000)).expect("a log");
+    let output = paper(&directory, &format!("acf-5 {FLAGS} --keys {}", keys.display()));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
 /// Rows in a file that is perhaps being written.
 fn rows_in(path: &Path) -> usize {
     fs::read_to_string(path).map_or(0, |rows| rows.matches('\n').count().saturating_sub(2))

@@ -1,5 +1,8 @@
 //! Rows read as curves: what verdicts are made of.
 
+use std::fmt;
+use std::ops::RangeBounds;
+
 use super::Row;
 
 /// Standard errors by which two means differ clearly. Means are of few trials,
@@ -26,9 +29,18 @@ impl Standing {
         self.below.len() + self.above.len() + self.level.len()
     }
 
-    /// Nowhere clearly above, and below somewhere.
-    pub fn never_above(&self) -> bool {
-        self.above.is_empty() && !self.below.is_empty()
+    /// Clearly below somewhere, and clearly above at a tenth as many points at
+    /// most: so many come about by chance where means are of three trials.
+    pub fn is_below(&self) -> bool {
+        !self.below.is_empty() && self.above.len() * 10 <= self.below.len()
+    }
+
+    /// Of it, the points in a range.
+    pub fn within(mut self, range: impl RangeBounds<f64>) -> Standing {
+        for points in [&mut self.below, &mut self.above, &mut self.level] {
+            points.retain(|x| range.contains(x));
+        }
+        self
     }
 
     /// Both standings at once.
@@ -39,10 +51,14 @@ impl Standing {
         self
     }
 
-    /// "below at 7 of 9 points, above at 0".
+    /// "below at 7 of 9 points, above at 1 (A/S = 100)".
     pub fn text(&self) -> String {
         let (below, points, above) = (self.below.len(), self.points(), self.above.len());
-        format!("below at {below} of {points} points, above at {above}")
+        let at = match above {
+            0 => String::new(),
+            _ => format!(" (A/S = {})", list(&self.above)),
+        };
+        format!("below at {below} of {points} points, above at {above}{at}")
     }
 }
 
@@ -105,12 +121,14 @@ impl<'a> Curves<'a> {
         standing
     }
 
-    /// Where `series` lies against `other` in all panels together.
-    pub fn standing_everywhere(&self, series: &str, other: &str) -> Standing {
-        let panels = self.panels().into_iter();
-        panels
-            .map(|panel| self.standing(panel, series, other))
-            .fold(Standing::default(), Standing::and)
+    /// Where the first curve of each pair lies against the second, in the panels
+    /// that are picked.
+    pub fn standings(&self, pick: impl Fn(&str) -> bool, pairs: &[(&str, &str)]) -> Standing {
+        let panels = self.panels().into_iter().filter(|panel| pick(panel));
+        let standings = panels.flat_map(|panel| {
+            pairs.iter().map(move |(series, other)| self.standing(panel, series, other))
+        });
+        standings.fold(Standing::default(), Standing::and)
     }
 
     /// The mean over a curve's points from `from` on up to `to`.
@@ -140,6 +158,12 @@ pub struct Estimate {
     pub mean: f64,
     /// Its standard error.
     pub error: f64,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ± {:.2}", self.mean, self.error)
+    }
 }
 
 impl From<&Row> for Estimate {

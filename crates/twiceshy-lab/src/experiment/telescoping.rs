@@ -8,9 +8,9 @@
 //! filter whose spent blocks take other hash functions, in the same space, and
 //! the uncompressed one, in 18.1 bits a slot.
 
-use super::curves::{Curves, Estimate, Standing, list, percent};
+use super::curves::{Curves, list, percent};
 use super::measure::{Curve, cuckooing, cyclic, empty, point, rate, swapping};
-use super::traces::Traffic;
+use super::traces::{Traffic, is_shuffled};
 use super::{Axis, Figure, Point, Row, Setting, Verdict};
 use crate::adversary::game::Outcome;
 use crate::adversary::telescoping::telescoping as attack;
@@ -22,6 +22,8 @@ const Y: Axis = Axis { label: "false-positive rate", log: true };
 const RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 const QUICK_RATIOS: &[f64] = &[1.0, 5.0, 20.0, 50.0, 100.0];
+
+const QUICK_TRACE_RATIOS: &[f64] = &[1.0, 20.0, 100.0];
 
 const CELL_BITS: u32 = 11;
 
@@ -46,11 +48,7 @@ pub fn figures() -> Vec<Figure> {
             claim: TRACE_CLAIM,
             x: X,
             y: Y,
-            points: |setting| {
-                let mut points = on_trace(setting, Trace::ChicagoA);
-                points.extend(on_trace(setting, Trace::ChicagoB));
-                points
-            },
+            points: |setting| on_traces(setting, &[Trace::ChicagoA, Trace::ChicagoB]),
             verdict: by_first_pass,
         },
         Figure {
@@ -63,7 +61,7 @@ pub fn figures() -> Vec<Figure> {
             x: Axis { label: "A/S, or |Q|/|S| of the adversary", log: false },
             y: Axis { label: "false-positive rate (adversary: of the last round)", log: true },
             points: |setting| {
-                let mut points = on_trace(setting, Trace::SanJose);
+                let mut points = on_traces(setting, &[Trace::SanJose]);
                 points.extend(adversarial(setting));
                 points
             },
@@ -78,6 +76,10 @@ const TRACE_CLAIM: &str = "On traces a filter's rate follows from its first pass
 
 fn ratios(setting: &Setting) -> &'static [f64] {
     if setting.quick { QUICK_RATIOS } else { RATIOS }
+}
+
+fn trace_ratios(setting: &Setting) -> &'static [f64] {
+    if setting.quick { QUICK_TRACE_RATIOS } else { RATIOS }
 }
 
 /// The filters of the paper.
@@ -120,12 +122,12 @@ fn firehose(setting: &Setting) -> Vec<Point> {
     points
 }
 
-fn on_trace(setting: &Setting, trace: Trace) -> Vec<Point> {
+fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
     let mut points = Vec::new();
-    for traffic in Traffic::both(trace) {
+    for traffic in Traffic::of(setting, traces) {
         for curve in filters() {
-            for &ratio in ratios(setting) {
-                points.push(traffic.rate(setting, traffic.name(), curve.clone(), ratio));
+            for ratio in traffic.ratios(trace_ratios(setting)) {
+                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
             }
         }
     }
@@ -171,12 +173,124 @@ pub(super) fn adversarial_curve(
     ratios.iter().map(at).collect()
 }
 
-fn best_until_spent(_: &[Row]) -> Verdict {
-    Verdict { seen: false, text: String::new() }
+/// The paper's "moderate" A/S.
+const MODERATE: std::ops::RangeInclusive<f64> = 2.0..=20.0;
+
+const OTHERS: [&str; 5] = ["cuckooing", "swapping", "cyclic-1", "cyclic-2", "cyclic-3"];
+
+fn best_until_spent(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let pairs = OTHERS.map(|other| ("telescoping", other));
+    let active = |panel: &str| panel == ACTIVE_SET;
+    let few = curves.standings(active, &pairs).within(..*MODERATE.start());
+    let moderate = curves.standings(active, &pairs).within(MODERATE);
+    let swapping = curves.standings(active, &[("swapping", "telescoping")]);
+    let pooled = |series, from, to| curves.pooled(ACTIVE_SET, series, from, to);
+    let spent = *MODERATE.end();
+    let [Some(before), Some(after), Some(extension), Some(telescoping)] = [
+        pooled("telescoping", 0.0, spent),
+        pooled("telescoping", spent.next_up(), f64::INFINITY),
+        pooled("extension", spent, f64::INFINITY),
+        pooled("telescoping", spent, f64::INFINITY),
+    ] else {
+        return Verdict { seen: false, text: "rows are missing".into() };
+    };
+    let but = match few.above.len() {
+        0 => String::new(),
+        _ => format!(
+            " (and above at A/S = {}, where the cuckooing filter's first pass costs half)",
+            list(&few.above)
+        ),
+    };
+    Verdict {
+        seen: moderate.is_below()
+            && before.clearly_below(after)
+            && telescoping.clearly_below(extension),
+        text: format!(
+            "from A/S = {} to {spent} on the active set, telescoping is {} against the cuckoo \
+             filters{but}; its mean rate goes from {} up to there to {} above; from {spent} on the \
+             extension filter's is {} times as high; swapping is {} against telescoping at any A/S",
+            MODERATE.start(),
+            moderate.text(),
+            percent(before.mean),
+            percent(after.mean),
+            extension.over(telescoping),
+            swapping.text()
+        ),
+    }
 }
-fn by_first_pass(_: &[Row]) -> Verdict {
-    Verdict { seen: false, text: String::new() }
+
+const BY_FIRST_PASS: [(&str, &str); 4] = [
+    ("cuckooing", "swapping"),
+    ("cuckooing", "cyclic-1"),
+    ("cuckooing", "telescoping"),
+    ("cuckooing", "extension"),
+];
+const WORST: [(&str, &str); 4] = [
+    ("swapping", "cyclic-3"),
+    ("cyclic-1", "cyclic-3"),
+    ("cyclic-2", "cyclic-3"),
+    ("telescoping", "cyclic-3"),
+];
+
+fn by_first_pass(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let linked = |panel: &str| panel != ADVERSARY && !is_shuffled(panel);
+    let (best, worst) =
+        (curves.standings(linked, &BY_FIRST_PASS), curves.standings(linked, &WORST));
+    let pairs = [("telescoping", "swapping"), ("telescoping", "cyclic-1")];
+    let alike = curves.standings(linked, &pairs);
+    let shuffled = curves.standings(is_shuffled, &BY_FIRST_PASS);
+    let hard = match shuffled.points() {
+        0 => String::new(),
+        _ => format!(" (shuffled, {})", shuffled.text()),
+    };
+    Verdict {
+        seen: best.is_below() && worst.is_below() && alike.level.len() * 2 > alike.points(),
+        text: format!(
+            "with packets as on a link, cuckooing is {} against swapping, cyclic with s = 1, \
+             telescoping and extension{hard}; telescoping is {} against swapping and cyclic with s \
+             = 1; all are {} against cyclic with s = 3",
+            best.text(),
+            alike.text(),
+            worst.text()
+        ),
+    }
 }
-fn cliff_at_twenty(_: &[Row]) -> Verdict {
-    Verdict { seen: false, text: String::new() }
+
+/// A rate at which the adversary has not won: twice epsilon.
+const RESISTED: f64 = 2.0 / 256.0;
+
+/// Where a filter stops resisting the adversary: the first |Q|/|S| with a rate
+/// clearly above twice epsilon.
+fn cliff(curves: &Curves<'_>, panel: &str, series: &str) -> Option<f64> {
+    curves.standing_against(panel, series, RESISTED).above.first().copied()
+}
+
+fn cliff_at_twenty(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let at = |series: &str| cliff(&curves, ADVERSARY, series);
+    let names = filters().into_iter().chain(ours()).map(|curve| curve.name);
+    let texts: Vec<String> = names
+        .map(|name| match at(&name) {
+            Some(x) => format!("{name} from {x}"),
+            None => format!("{name} nowhere"),
+        })
+        .collect();
+    let last = |series| curves.curve(ADVERSARY, series).last().map_or(f64::NAN, |row| row.mean);
+    let falls = at("telescoping").is_some_and(|x| x > *MODERATE.end());
+    let resists = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"]
+        .iter()
+        .all(|other| last("cyclic-3") <= last(other));
+    Verdict {
+        seen: falls && resists && by_first_pass(rows).seen,
+        text: format!(
+            "|Q|/|S| at which the last round's rate is clearly above twice epsilon: {}; at the \
+             largest |Q|/|S| it is {} for telescoping and {} for cyclic with s = 3; {}",
+            texts.join(", "),
+            percent(last("telescoping")),
+            percent(last("cyclic-3")),
+            by_first_pass(rows).text
+        ),
+    }
 }
