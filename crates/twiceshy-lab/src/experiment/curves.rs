@@ -76,10 +76,24 @@ impl<'a> Curves<'a> {
 
     /// Where `series` lies against `other`.
     pub fn standing(&self, panel: &str, series: &str, other: &str) -> Standing {
+        self.place(panel, series, |x| self.at(panel, other, x).map(Estimate::from))
+    }
+
+    /// Where `series` lies against a number.
+    pub fn standing_against(&self, panel: &str, series: &str, number: f64) -> Standing {
+        self.place(panel, series, |_| Some(Estimate::exactly(number)))
+    }
+
+    fn place(
+        &self,
+        panel: &str,
+        series: &str,
+        other: impl Fn(f64) -> Option<Estimate>,
+    ) -> Standing {
         let mut standing = Standing::default();
         for row in self.curve(panel, series) {
-            let Some(against) = self.at(panel, other, row.x) else { continue };
-            let (here, there) = (Estimate::from(row), Estimate::from(against));
+            let Some(there) = other(row.x) else { continue };
+            let here = Estimate::from(row);
             if here.clearly_below(there) {
                 standing.below.push(row.x);
             } else if there.clearly_below(here) {
@@ -161,6 +175,15 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     });
     seen
+}
+
+/// "1, 5, 10": each once, in order.
+pub fn list(numbers: &[f64]) -> String {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_by(f64::total_cmp);
+    numbers.dedup();
+    let texts: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    texts.join(", ")
 }
 
 /// A share as people write it: "0.37 %".

@@ -73,25 +73,6 @@ pub fn point(
     Point { panel: panel.into(), series: series.into(), x, trials, run }
 }
 
-/// A filter of these keys, as full as the papers' are.
-///
-/// # Errors
-/// The keys do not fit, or the filter is not as full as it should be.
-pub fn filled(spec: &Spec, keys: &[Key], hasher: &KeyHasher) -> Result<Contestant, Failure> {
-    let mut filter = empty(spec, keys.len())?;
-    for key in keys {
-        filter.insert(hasher.digest(key.to_le_bytes()))?;
-    }
-    let stats = filter.stats();
-    // Bins are whole: a filter may have a few cells more than the load asks for.
-    let spare = stats.cells as f64 - keys.len() as f64 / LOAD;
-    if !(-1.0..=WHOLE_BINS).contains(&spare) {
-        let load = stats.load();
-        return Err(format!("{spec} with {} keys has load {load}, not {LOAD}", keys.len()).into());
-    }
-    Ok(filter)
-}
-
 /// A filter for so many keys that never grows: it would have more memory than
 /// the others.
 ///
@@ -101,9 +82,32 @@ pub fn empty(spec: &Spec, keys: usize) -> Result<Contestant, Failure> {
     Ok(Contestant::new(spec.when_full(WhenFull::Rebuild).build(keys)?))
 }
 
+/// A filter of these keys.
+///
+/// # Errors
+/// The keys do not fit.
+pub fn filled(spec: &Spec, keys: &[Key], hasher: &KeyHasher) -> Result<Contestant, Failure> {
+    let mut filter = empty(spec, keys.len())?;
+    for key in keys {
+        filter.insert(hasher.digest(key.to_le_bytes()))?;
+    }
+    Ok(filter)
+}
+
 /// The most cells by which a filter is larger than asked for: a bin of four
 /// cells in each of two tables.
 const WHOLE_BINS: f64 = 8.0;
+
+/// An error unless a filter is as full as the papers' are.
+fn check_load(filter: &Contestant) -> Result<(), Failure> {
+    let stats = filter.stats();
+    let spare = stats.cells as f64 - stats.len as f64 / LOAD;
+    if (-1.0..=WHOLE_BINS).contains(&spare) {
+        return Ok(());
+    }
+    let (spec, load) = (filter.spec(), stats.load());
+    Err(format!("{spec} with {} keys has load {load}, not {LOAD}", stats.len).into())
+}
 
 /// What a stream of queries brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,12 +147,13 @@ pub fn play(
     Ok(played)
 }
 
-/// The false-positive rate of a filter on a workload.
+/// The false-positive rate of a filter on a workload, at load 0.95.
 ///
 /// # Errors
-/// As [`filled`].
+/// The keys do not fit, or the filter is not as full as that.
 pub fn rate(spec: &Spec, workload: &Workload, seed: u64) -> Result<f64, Failure> {
     let hasher = hasher(seed);
     let mut filter = filled(spec, &workload.stored, &hasher)?;
+    check_load(&filter)?;
     Ok(play(&mut filter, workload.queries(), &hasher)?.rate())
 }

@@ -4,8 +4,13 @@
 //! the papers' packet traces, `curves` reads rows for a verdict.
 
 pub mod acf;
+pub mod broom;
 mod curves;
 pub mod measure;
+pub mod simplified;
+pub mod support;
+pub mod telescoping;
+pub mod throughput;
 mod traces;
 
 pub mod runner;
@@ -19,7 +24,15 @@ use crate::workload::Recording;
 /// Every figure, paper by paper.
 #[must_use]
 pub fn figures() -> Vec<Figure> {
-    [acf::figures()].into_iter().flatten().collect()
+    let papers = [
+        acf::figures(),
+        support::figures(),
+        telescoping::figures(),
+        throughput::figures(),
+        simplified::figures(),
+        broom::figures(),
+    ];
+    papers.into_iter().flatten().collect()
 }
 
 /// A figure of a paper: what is measured, and what the paper says about it.
