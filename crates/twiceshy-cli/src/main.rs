@@ -4,9 +4,9 @@
 
 mod cmd;
 mod progress;
+mod standings;
 mod table;
 mod trial;
-mod workload;
 
 use std::io;
 use std::process::ExitCode;

@@ -9,7 +9,8 @@ use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 
 use super::input::Input;
 use super::key_file::name;
-use super::{Error, Numbering, Recording};
+use super::recording::Numbering;
+use super::{Error, Recording};
 
 /// Bytes that a reader holds at first.
 const BUFFER: usize = 1 << 16;

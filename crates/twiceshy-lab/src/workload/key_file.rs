@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::input::Input;
-use super::{Error, Numbering, Recording};
+use super::recording::Numbering;
+use super::{Error, Recording};
 
 /// A file of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

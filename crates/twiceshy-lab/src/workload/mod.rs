@@ -34,7 +34,7 @@ pub use flows::{Flows, Order, Trace};
 pub use key_file::{Format, KeyFile};
 pub use permutation::Permutation;
 pub use power_law::PowerLaw;
-pub use recording::{Numbering, Recording};
+pub use recording::Recording;
 pub use repeats::Repeats;
 pub use source::Source;
 pub use stream::{MAX_ABSENT, Ranks, Size, Workload};
