@@ -123,8 +123,8 @@ impl Arrivals<'_> {
     }
 
     /// The absent keys that match anything, and the probability that there is one
-    /// that matches an active pair. Without it nothing happens, unless the state is
-    /// disturbed.
+    /// that matches an active pair, or any pair if the state is disturbed. Without it
+    /// nothing happens.
     fn draw(&self, active: u64, disturbances: f64, rng: &mut Rng) -> (f64, Option<Vec<Absent>>) {
         let pairs = self.matching.len();
         // Active pairs come first.
@@ -141,9 +141,10 @@ impl Arrivals<'_> {
                 mean
             })
             .collect();
-        let first = active.count_ones() as usize;
-        let on_active: f64 = means[..first].iter().sum();
-        if on_active == 0.0 {
+        // Whoever is driven out may collide anywhere.
+        let first = if disturbances > 0.0 { pairs } else { active.count_ones() as usize };
+        let on_first: f64 = means[..first].iter().sum();
+        if on_first == 0.0 {
             return (0.0, None);
         }
         let mut absent = Vec::new();
@@ -158,13 +159,9 @@ impl Arrivals<'_> {
             let asks = Asks::new(self.popularity.draw(rng));
             absent.push(Absent { matched, asks });
         };
-        let (weight, count) = if disturbances > 0.0 {
-            (1.0, poisson::draw(on_active, rng))
-        } else {
-            (-(-on_active).exp_m1(), poisson::draw_some(on_active, rng))
-        };
-        for _ in 0..count {
-            let mut point = rng.random::<f64>() * on_active;
+        let weight = -(-on_first).exp_m1();
+        for _ in 0..poisson::draw_some(on_first, rng) {
+            let mut point = rng.random::<f64>() * on_first;
             let passed = means[..first - 1].iter().take_while(|mean| {
                 point -= **mean;
                 point >= 0.0

@@ -19,6 +19,7 @@
 //! | --- | --- |
 //! | [`popularity`] | how often a key is asked |
 //! | [`cell`] | one cell or bin whose key changes its fingerprint |
+//! | [`cuckooing`] | a key that moves, and drives others out |
 //! | [`block`] | one block of 64 slots with its budget |
 //! | [`sweep`] | a broom filter that rehashes as it adapts, as a mean field |
 //! | [`poisson`] | Poisson numbers |
@@ -27,6 +28,7 @@ pub mod block;
 pub mod broom;
 pub mod cell;
 pub mod cost;
+pub mod cuckooing;
 pub mod cyclic;
 pub mod extension;
 pub mod information;
