@@ -58,6 +58,7 @@ struct Colliding {
 
 /// A key of the block.
 struct Key {
+    slot: usize,
     learned: usize,
     /// Absent keys of its quotient, but for those that collide at first.
     others: f64,
@@ -82,8 +83,8 @@ impl Block {
         let queries = SLOTS as f64 * load * absent * popularity.repeats();
         let (mut spent, mut samples) = (0.0, 0.0);
         let seen = estimate(effort, &mut rng(seed), |rng| {
-            let keys = (0..SLOTS).filter(|_| rng.random::<f64>() < load).count();
-            let colliding = keys as f64 * load * absent * self.epsilon;
+            let slots: Vec<usize> = (0..SLOTS).filter(|_| rng.random::<f64>() < load).collect();
+            let colliding = slots.len() as f64 * load * absent * self.epsilon;
             samples += 1.0;
             if colliding == 0.0 {
                 return (0.0, 0);
@@ -94,10 +95,10 @@ impl Block {
                 block: self,
                 popularity,
                 mean: load * absent,
-                keys: Vec::with_capacity(keys),
-                code: 0.0,
+                keys: Vec::with_capacity(slots.len()),
+                beyond_zeros: 0.0,
             };
-            let (seen, spent_here) = game.play(keys, poisson::draw_some(colliding, rng), rng);
+            let (seen, spent_here) = game.play(&slots, poisson::draw_some(colliding, rng), rng);
             spent += weight * spent_here as f64;
             (weight * seen as f64, seen)
         });
@@ -111,19 +112,20 @@ struct Game<'a> {
     /// Absent keys of a quotient, on average.
     mean: f64,
     keys: Vec<Key>,
-    /// Bits of the block's code.
-    code: f64,
+    /// Bits of the block's code beyond those of zeros.
+    beyond_zeros: f64,
 }
 
 impl Game<'_> {
     /// False positives, and how often the block was spent. `colliding` absent keys
     /// collide at first.
-    fn play(&mut self, keys: usize, colliding: u64, rng: &mut Rng) -> (u64, u64) {
+    fn play(&mut self, slots: &[usize], colliding: u64, rng: &mut Rng) -> (u64, u64) {
         let others = self.mean * (1.0 - self.block.epsilon);
-        for _ in 0..keys {
+        for &slot in slots {
             let others = poisson::draw(others, rng) as f64;
-            self.keys.push(Key { learned: 0, others, lists: vec![Vec::new()], next: None });
+            self.keys.push(Key { slot, learned: 0, others, lists: vec![Vec::new()], next: None });
         }
+        let keys = slots.len();
         for _ in 0..colliding {
             let hit = rng.random_range(0..keys);
             let absent = self.colliding(rng);
@@ -140,9 +142,13 @@ impl Game<'_> {
                 return (seen, spent);
             };
             seen += 1;
-            if !self.hit(key, by, now) {
+            let before = self.keys[key].learned;
+            self.watched(key, now);
+            if !self.learn(key, by) {
                 spent += 1;
-                self.spend(key, by);
+                // What is forgotten was watched until now.
+                (0..keys).filter(|other| *other != key).for_each(|other| self.watched(other, now));
+                self.spend(key, by, before);
                 (0..keys).for_each(|key| self.look_ahead(key, now, rng));
             }
             self.look_ahead(key, now, rng);
@@ -154,63 +160,69 @@ impl Game<'_> {
         Colliding { asks: Asks::new(self.popularity.draw(rng)), common }
     }
 
-    /// A false positive. `false` when the block has no room for what it teaches.
-    fn hit(&mut self, key: usize, by: usize, now: f64) -> bool {
-        let hit = &mut self.keys[key];
-        let list = match self.block.learning {
-            Learning::Selectors => hit.learned,
+    /// The list of those who may collide with a key.
+    fn list(&self, key: usize) -> usize {
+        match self.block.learning {
+            Learning::Selectors => self.keys[key].learned,
             Learning::Extensions => 0,
-        };
-        for (index, absent) in hit.lists[list].iter_mut().enumerate() {
-            let active = self.block.learning == Learning::Selectors || absent.common >= hit.learned;
-            match (active, index == by) {
-                (true, true) => absent.asks.one_at(now),
-                (true, false) => absent.asks.none_until(now),
-                _ => {}
-            }
         }
+    }
+
+    /// Who collides with a key as it is was asked at `now` if it was the one, and
+    /// otherwise not since it was looked at.
+    fn watched(&mut self, key: usize, now: f64) {
+        let list = self.list(key);
+        let hit = &mut self.keys[key];
+        let by = hit.next.filter(|(at, _)| *at == now).map(|(_, by)| by);
+        for (index, absent) in hit.lists[list].iter_mut().enumerate() {
+            if !active(self.block.learning, hit.learned, absent) {
+                continue;
+            }
+            if by == Some(index) { absent.asks.one_at(now) } else { absent.asks.none_until(now) }
+        }
+        hit.next = None;
+    }
+
+    /// What a false positive teaches. `false` when the block has no room for it.
+    fn learn(&mut self, key: usize, by: usize) -> bool {
+        let hit = &mut self.keys[key];
         let learned = match self.block.learning {
             Learning::Selectors => hit.learned + 1,
             Learning::Extensions => hit.lists[0][by].common + 1,
         };
         let Some(bits) = self.block.bits.get(learned) else { return false };
-        let code = self.code + bits - self.block.bits[hit.learned];
-        if code > self.block.budget {
-            return false;
-        }
+        self.beyond_zeros += bits - self.block.bits[hit.learned];
         hit.learned = learned;
-        self.code = code;
-        true
+        // Zeros behind the last slot that learned anything cost nothing: they are
+        // what the code's lowest point decodes to.
+        let last = self.keys.iter().rfind(|key| key.learned != 0).map_or(0, |key| key.slot + 1);
+        last as f64 * self.block.bits[0] + self.beyond_zeros <= self.block.budget
     }
 
     /// The block forgets; the cause is fixed again, if it is still one.
-    fn spend(&mut self, key: usize, by: usize) {
-        let cause = &self.keys[key];
+    fn spend(&mut self, key: usize, by: usize, before: usize) {
         let again = match self.block.learning {
-            Learning::Selectors => usize::from(cause.learned == 0),
-            Learning::Extensions => cause.lists[0][by].common + 1,
+            Learning::Selectors => usize::from(before == 0),
+            Learning::Extensions => self.keys[key].lists[0][by].common + 1,
         };
         self.forget();
         if self.block.reseeds {
             self.keys.iter_mut().for_each(|key| key.lists.clear());
         } else if let Some(bits) = self.block.bits.get(again) {
             self.keys[key].learned = again;
-            self.code += bits - self.block.bits[0];
+            self.beyond_zeros = bits - self.block.bits[0];
         }
     }
 
     fn forget(&mut self) {
         self.keys.iter_mut().for_each(|key| key.learned = 0);
-        self.code = SLOTS as f64 * self.block.bits[0];
+        self.beyond_zeros = 0.0;
     }
 
     /// Finds out when a key is hit next.
     fn look_ahead(&mut self, key: usize, now: f64, rng: &mut Rng) {
+        let list = self.list(key);
         let learned = self.keys[key].learned;
-        let list = match self.block.learning {
-            Learning::Selectors => learned,
-            Learning::Extensions => 0,
-        };
         while self.keys[key].lists.len() <= list {
             let hit = &self.keys[key];
             let met = hit.lists.first().map_or(0.0, |first| first.len() as f64);
@@ -220,8 +232,7 @@ impl Game<'_> {
         }
         let mut next: Option<(f64, usize)> = None;
         for (index, absent) in self.keys[key].lists[list].iter_mut().enumerate() {
-            let active = self.block.learning == Learning::Selectors || absent.common >= learned;
-            if active
+            if active(self.block.learning, learned, absent)
                 && let Some(at) = absent.asks.next(now, rng)
                 && next.is_none_or(|(first, _)| at < first)
             {
@@ -230,6 +241,11 @@ impl Game<'_> {
         }
         self.keys[key].next = next;
     }
+}
+
+/// Whether an absent key of a key's list collides with it as it is.
+fn active(learning: Learning, learned: usize, absent: &Colliding) -> bool {
+    learning == Learning::Selectors || absent.common >= learned
 }
 
 #[cfg(test)]
