@@ -36,6 +36,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    Plan(cmd::plan::Args),
     Race(cmd::race::Args),
 }
 
@@ -44,6 +45,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
+        Verb::Plan(args) => cmd::plan::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
     };
     outcome.unwrap_or_else(|error| {

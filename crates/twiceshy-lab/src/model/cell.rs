@@ -57,13 +57,15 @@ pub struct Estimate {
     pub mean: f64,
     /// Its standard error.
     pub error: f64,
+    /// Samples that were drawn.
+    pub samples: u64,
 }
 
 impl Estimate {
-    /// Both times a factor.
+    /// Mean and error times a factor.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
-        Estimate { mean: self.mean * factor, error: self.error * factor }
+        Estimate { mean: self.mean * factor, error: self.error * factor, ..self }
     }
 }
 
@@ -104,7 +106,7 @@ pub fn estimate(
         // A tenth of the least samples has to do where each is endless.
         let spent = events >= effort.events && count >= LEAST / 10;
         if settled || spent || count == MOST {
-            return Estimate { mean, error };
+            return Estimate { mean, error, samples: count };
         }
     }
 }
@@ -129,8 +131,10 @@ impl Arrivals<'_> {
         let pairs = self.matching.len();
         // Active pairs come first.
         let is_active = |pair: &usize| active >> pair & 1 == 1;
-        let order: Vec<usize> =
-            (0..pairs).filter(is_active).chain((0..pairs).filter(|pair| !is_active(pair))).collect();
+        let order: Vec<usize> = (0..pairs)
+            .filter(is_active)
+            .chain((0..pairs).filter(|pair| !is_active(pair)))
+            .collect();
         // Those whose first match is each of them.
         let mut rest = self.mean;
         let means: Vec<f64> = order

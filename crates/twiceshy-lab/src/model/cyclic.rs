@@ -220,7 +220,10 @@ mod tests {
         ] {
             let ours = Functions::equal(cell - s, s).table_rate(&setting(absent, repeats));
             let error = (ours / rate - 1.0).abs();
-            assert!(error < QUADRATURE, "{cell} bits, s={s}, {repeats}, {absent}: {ours}, not {rate}");
+            assert!(
+                error < QUADRATURE,
+                "{cell} bits, s={s}, {repeats}, {absent}: {ours}, not {rate}"
+            );
         }
     }
 
@@ -264,7 +267,9 @@ mod tests {
         let some = Poisson::new(zeta / range);
         let likely = some.iter().filter(|(value, p)| *value > 0 && *p > 1e-12);
         likely
-            .map(|(value, p)| vectors(zeta, rest, probability * p, inverse + zeta / f64::from(value)))
+            .map(|(value, p)| {
+                vectors(zeta, rest, probability * p, inverse + zeta / f64::from(value))
+            })
             .sum()
     }
 

@@ -6,7 +6,7 @@
 //! 1/2; an extension is as long as it takes to differ from all:
 //! `Pr[length <= l] = exp(-mean / 2^l)`.
 
-/// Longer extensions are left out of sums; the library has none.
+/// Longer extensions count as these; the library has none.
 const LONGEST: usize = 32;
 
 /// Probabilities of a key's extension having 0, 1, ... bits, when the queries that
@@ -16,7 +16,10 @@ pub fn key_lengths(mean: f64) -> Vec<f64> {
     let mut before = 0.0;
     (0..=LONGEST)
         .map(|length| {
-            let at_most = (-mean * (-(length as f64)).exp2()).exp();
+            let at_most = match length {
+                LONGEST => 1.0,
+                _ => (-mean * (-(length as f64)).exp2()).exp(),
+            };
             at_most - std::mem::replace(&mut before, at_most)
         })
         .collect()

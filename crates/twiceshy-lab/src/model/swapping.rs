@@ -56,8 +56,7 @@ impl State for Arrangement {
 
     /// One swap, as in the paper: whoever collides twice is asked again.
     fn collide(&mut self, matched: u64, rng: &mut Rng) {
-        let colliding =
-            (0..self.keys.len()).find(|&at| self.collides(self.keys[at], at, matched));
+        let colliding = (0..self.keys.len()).find(|&at| self.collides(self.keys[at], at, matched));
         self.swap(colliding.expect("a false positive collides"), matched, rng);
     }
 

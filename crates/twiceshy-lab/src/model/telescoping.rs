@@ -10,7 +10,7 @@ use super::poisson::Poisson;
 /// Slots of a block.
 pub const SLOTS: usize = 64;
 
-/// Selectors from here on are left out of sums; none of what follows shows them.
+/// Selectors from here on are counted as one.
 const ENOUGH: usize = 64;
 
 /// `Pr[v >= k]` for the selector `v` of a key, for `k` up to 64, when the queries
@@ -35,10 +35,13 @@ pub fn at_least(epsilon: f64, mean: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Probabilities of a key's selectors 0, 1, ..., as [`at_least`].
+/// Probabilities of a key's selectors 0, 1, ..., as [`at_least`]; the last one is that of
+/// all further ones.
 #[must_use]
 pub fn key_selectors(epsilon: f64, mean: f64) -> Vec<f64> {
-    at_least(epsilon, mean).windows(2).map(|two| two[0] - two[1]).collect()
+    let at_least = at_least(epsilon, mean);
+    let exactly = at_least.windows(2).map(|two| two[0] - two[1]);
+    exactly.chain(at_least.last().copied()).collect()
 }
 
 /// Probabilities of a slot's selectors: its key's, if it has one, after `absent`
@@ -145,7 +148,9 @@ pub fn overflow(slot: &[f64], bits: impl Fn(usize) -> f64, budget: f64) -> f64 {
     let excess: Vec<(usize, f64)> = slot
         .iter()
         .enumerate()
-        .map(|(symbol, probability)| (((bits(symbol) - zero) * GRID).round() as usize, *probability))
+        .map(|(symbol, probability)| {
+            (((bits(symbol) - zero) * GRID).round() as usize, *probability)
+        })
         .collect();
     let mut fits = vec![0.0; room + 1];
     fits[0] = 1.0;

@@ -10,7 +10,7 @@
 //! | broom | [`sweep`] |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
-//! cells and bins together; `tests/plan.rs` compares them with the filters.
+//! cells and bins together; `tests/models.rs` compares them with the filters.
 
 use twiceshy::{Kind, Spec};
 
@@ -71,19 +71,20 @@ pub fn predict(spec: &Spec, load: f64, stream: &Stream) -> Prediction {
         }
         Kind::Cuckooing => {
             let values = values(number(spec, "f"));
-            let outcome =
-                cuckooing::rate(values, load, *absent, popularity, Effort::USUAL, SEED);
+            let outcome = cuckooing::rate(values, load, *absent, popularity, Effort::USUAL, SEED);
             let rate = joint(outcome.rate.mean, number(spec, "k"));
             // Whoever moves is read.
             Prediction { rate, reads: rate * outcome.moves }
         }
         Kind::Telescoping | Kind::Uncompressed | Kind::Extension => {
             let outcome = block(spec).rate(load, *absent, popularity, Effort::USUAL, SEED);
+            // Slots of one run may collide together.
+            let rate = -(-outcome.rate.mean).exp_m1();
             // Remainders of a spent block are computed anew, from its keys; those of
             // an extension filter stay.
             let asked = spec.kind() != Kind::Extension;
             let again = if asked { outcome.spent } else { 0.0 };
-            Prediction { rate: outcome.rate.mean, reads: outcome.rate.mean + again }
+            Prediction { rate, reads: rate + again }
         }
         Kind::Broom => {
             let epsilon = (-f64::from(number(spec, "f"))).exp2();
