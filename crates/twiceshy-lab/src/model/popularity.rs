@@ -72,13 +72,6 @@ impl Popularity {
         self.mean_of(|asked| asked.none(part))
     }
 
-    /// Queries in the rest of the stream after this part, by keys that were not
-    /// asked in it, for each key.
-    #[must_use]
-    pub fn late(&self, part: f64) -> f64 {
-        self.mean_of(|asked| asked.mean() * (1.0 - part) * asked.none(part))
-    }
-
     /// The mean over all keys.
     fn mean_of(&self, function: impl Fn(Asked) -> f64) -> f64 {
         let Some(zipf) = &self.zipf else { return function(Asked::Times(self.repeats)) };
@@ -106,11 +99,6 @@ enum Asked {
 }
 
 impl Asked {
-    fn mean(&self) -> f64 {
-        let (Asked::Times(mean) | Asked::Poisson(mean)) = self;
-        *mean
-    }
-
     /// The probability of none in a part of the stream.
     fn none(&self, part: f64) -> f64 {
         match self {

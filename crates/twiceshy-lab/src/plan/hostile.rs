@@ -18,9 +18,9 @@
 //!
 //! Against the measurements of `docs/papers.md` (249,036 keys, 11-bit cells, 8-bit
 //! remainders) and of the papers' own filters: the first survivors appear at 10 to 20
-//! queries a key for telescoping (predicted: 19), below 5 for extension (4), at 10 for
-//! swapping (10), between 5 and 10 for cyclic with two selector bits (6), below 5 with one
-//! (0.2), between 20 and 50 for cuckooing (25).
+//! queries a key for telescoping (predicted: 20), below 5 for extension (4), at 10 for
+//! swapping (11), between 5 and 10 for cyclic with two selector bits (6), below 5 with one
+//! (0.3), between 20 and 50 for cuckooing (25).
 
 use twiceshy::{Kind, Spec};
 
