@@ -38,6 +38,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Paper(cmd::paper::Args),
+    Plan(cmd::plan::Args),
     Race(cmd::race::Args),
 }
 
@@ -47,6 +48,7 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Paper(args) => cmd::paper::run(&args),
+        Verb::Plan(args) => cmd::plan::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
     };
     outcome.unwrap_or_else(|error| {

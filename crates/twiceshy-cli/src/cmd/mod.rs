@@ -1,4 +1,5 @@
 //! The verbs, one a file: `Args` and `run`.
 
 pub mod paper;
+pub mod plan;
 pub mod race;

@@ -1,0 +1,128 @@
+//! `twiceshy plan` as a user or a script sees it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs `twiceshy plan` with flags that are separated by spaces.
+fn plan(flags: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
+    command.arg("plan").args(flags.split_whitespace());
+    command.output().expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn rows(flags: &str) -> Vec<Value> {
+    let output = plan(&format!("{flags} --json"));
+    assert_eq!(output.status.code(), Some(0), "{flags}: {}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+const SMALL: &str = "--keys 20000 --bits 11.6 --misses 5";
+
+#[test]
+fn json_has_one_line_a_filter_the_best_first() {
+    let rows = rows(SMALL);
+    assert!(rows.len() > 10, "{rows:?}");
+    let mut reads = 0.0;
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(row["schema"], "twiceshy.plan.v1");
+        assert_eq!(row["rank"], index + 1);
+        assert_eq!((row["keys"].as_u64(), row["misses"].as_f64()), (Some(20_000), Some(5.0)));
+        assert_eq!(row["repeats"], 10.0, "the default");
+        let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field}: {row}"));
+        assert!(number("bits_per_key") <= 11.6, "{row}");
+        assert!(number("reads_per_query") >= reads, "{row}");
+        assert!(number("reads_per_query") >= number("rate"), "{row}");
+        reads = number("reads_per_query");
+        let spec: twiceshy::Spec = row["spec"].as_str().expect("a spec").parse().expect("a filter");
+        assert_eq!(row["filter"], spec.label(), "what is pasted is what was meant");
+    }
+}
+
+#[test]
+fn csv_has_a_header_and_as_many_columns_in_each_line() {
+    let output = plan(&format!("{SMALL} --csv"));
+    let csv = text(&output.stdout);
+    let mut lines = csv.lines();
+    let header = lines.next().expect("a header");
+    assert!(header.starts_with("rank,filter,spec,bits_per_key,"), "{header}");
+    for line in lines {
+        // The spec is quoted, and alone has commas of its own.
+        let outside: String = line.split('"').step_by(2).collect();
+        assert_eq!(outside.split(',').count(), header.split(',').count(), "{line}");
+    }
+}
+
+#[test]
+fn the_table_ends_with_advice_and_code() {
+    let output = plan(SMALL);
+    let table = text(&output.stdout);
+    assert!(
+        table.starts_with("20,000 keys, at most 11.6 bits a key; 100,000 absent keys"),
+        "{table}"
+    );
+    assert!(table.contains("\nTake "), "{table}");
+    assert!(table.contains("\nIn code: \""), "{table}");
+    // Who does not fit is named.
+    assert!(text(&output.stderr).contains("broom is left out"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn it_says_when_adapting_does_not_pay() {
+    let output = plan(&format!("{SMALL} --repeats 1"));
+    assert!(text(&output.stdout).contains("Adapting does not pay"), "{}", text(&output.stdout));
+    let output = plan(&format!("{SMALL} --repeats 100"));
+    assert!(!text(&output.stdout).contains("does not pay"), "{}", text(&output.stdout));
+}
+
+/// Popular keys are found early, and asked for most.
+#[test]
+fn skew_helps_filters_that_adapt() {
+    let (equal, skewed) = (rows(SMALL), rows(&format!("{SMALL} --zipf 1.2")));
+    let rate = |rows: &[Value], filter: &str| {
+        let row = rows.iter().find(|row| row["filter"] == filter).expect(filter);
+        row["rate"].as_f64().expect("a rate")
+    };
+    for filter in ["telescoping", "cyclic-1", "swapping"] {
+        assert!(rate(&skewed, filter) < 0.7 * rate(&equal, filter), "{filter}");
+    }
+    assert_eq!(rate(&skewed, "plain"), rate(&equal, "plain"));
+}
+
+#[test]
+fn an_adversary_changes_the_ranking() {
+    let rows = rows("--keys 250000 --bits 11.6 --misses 50 --hostile");
+    assert_eq!(rows[0]["filter"], "telescoping-reseed");
+    assert!(rows[0]["breaks_at"].is_null());
+    let plain = rows.iter().find(|row| row["filter"] == "plain").expect("it fits");
+    assert_eq!(plain["rate"], 1.0);
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    for (flags, expected) in [
+        ("--keys 0 --bits 12 --misses 1", "0 is not in 1.."),
+        ("--keys 10 --bits 1 --misses 1", "from 2 to 64"),
+        ("--keys 10 --bits 12 --misses 0", "a positive number up to 10000"),
+        ("--keys 10 --bits 12 --misses 1 --repeats 0.5", "from 1 to 1000000"),
+        ("--keys 10 --bits 12 --misses 1 --json --csv", "cannot be used with"),
+        ("--keys 1000 --bits 2 --misses 1", "No filter fits 2 bits a key; allow more"),
+        ("--bits 12 --misses 1", "--keys <N>"),
+    ] {
+        let output = plan(flags);
+        assert_eq!(output.status.code(), Some(2), "{flags}");
+        assert!(text(&output.stderr).contains(expected), "{flags}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn help_has_examples_and_says_what_is_counted() {
+    let help = text(&plan("--help").stdout);
+    for expected in ["Examples:", "one read of the store", "mirror", "--hostile"] {
+        assert!(help.contains(expected), "{expected}: {help}");
+    }
+}
