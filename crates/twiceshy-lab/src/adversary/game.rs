@@ -330,6 +330,21 @@ mod tests {
         assert!(!is_above(1.0, 1.2, 1_000_000), "no rate is above every rate");
     }
 
+    /// Keys that leave the filter behind the oracle's back are missed: when they are
+    /// asked for, and at the end.
+    #[test]
+    fn false_negatives_are_counted() {
+        let filter = "rsqf:f=32".parse::<twiceshy::Spec>().unwrap().build(100).unwrap();
+        let (mut filter, mut watch) = (Contestant::new(filter), |_: &[Round]| ());
+        let mut oracle = Oracle::new(&mut filter, 100, 1, &mut watch).unwrap();
+        assert!(oracle.lookup(7));
+        assert_eq!((oracle.false_negatives, oracle.denied()), (0, 0));
+        let digest = oracle.hasher.digest(7_u64.to_le_bytes());
+        oracle.filter.remove(digest).unwrap();
+        assert!(!oracle.lookup(7));
+        assert_eq!((oracle.false_negatives, oracle.denied()), (1, 1));
+    }
+
     /// Deletes everything, and says so.
     struct Vandal;
 
