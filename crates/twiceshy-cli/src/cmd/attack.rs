@@ -232,8 +232,9 @@ impl Args {
             let line = format!("{title}: {}", describe(rounds));
             if in_detail {
                 progress.suspend(|| eprintln!("{line}"));
+            } else {
+                progress.phase(line);
             }
-            progress.phase(line);
         };
         let outcome = play_watched(&mut filter, &*adversary, self.keys, seed, &mut watch)?;
         if in_detail {
@@ -354,14 +355,14 @@ fn matrix(standings: &[Standing]) -> Table<{ 1 + Attack::ALL.len() }> {
 enum Output {
     Table,
     Json,
-    Csv(csv::Writer<io::Stdout>),
+    Csv(Box<csv::Writer<io::Stdout>>),
 }
 
 impl Output {
     fn new(args: &Args) -> Self {
         match args {
             Args { json: true, .. } => Output::Json,
-            Args { csv: true, .. } => Output::Csv(csv::Writer::from_writer(io::stdout())),
+            Args { csv: true, .. } => Output::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
             _ => Output::Table,
         }
     }
