@@ -4,7 +4,7 @@
 //!
 //! Two counts of wins, ours and the table's, are compared by Fisher's exact test:
 //! given the sum of both, how likely is so uneven a split? Below 1e-8 the test
-//! fails, and there are 18 of them: all together fail by chance with less than
+//! fails, and there are 14 of them: all together fail by chance with less than
 //! 1e-6.
 
 use rand::RngExt;

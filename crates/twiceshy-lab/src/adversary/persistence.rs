@@ -36,7 +36,8 @@ impl Persistence {
     /// are tried, so that a filter with one key in the query's bins is found out in
     /// 98 % of the games.
     pub(super) fn new(choices: u32, bits: u32) -> Self {
-        let candidates = 4_u64.checked_shl(bits.saturating_mul(choices)).unwrap_or(u64::MAX);
+        let four_times = bits.saturating_mul(choices).saturating_add(2);
+        let candidates = 1_u64.checked_shl(four_times).unwrap_or(u64::MAX);
         Persistence { repeats: CAUTION * u64::from(choices), candidates }
     }
 
@@ -59,5 +60,27 @@ impl Adversary for Persistence {
         }
         oracle.end_round();
         Ok(Claim::Nothing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_four_times_the_mean_and_do_not_overflow() {
+        for (choices, bits, candidates) in [
+            (1, 8, 1 << 10),
+            (2, 7, 1 << 16),
+            (2, 30, 1 << 62),
+            (2, 31, u64::MAX),
+            (1, 63, u64::MAX),
+            (256, 32, u64::MAX),
+        ] {
+            let attack = Persistence::new(choices, bits);
+            assert_eq!(attack.candidates, candidates, "{choices} of {bits} bits");
+            assert_eq!(attack.repeats, 5 * u64::from(choices));
+            assert_eq!(attack.at_most(7).candidates, 7);
+        }
     }
 }

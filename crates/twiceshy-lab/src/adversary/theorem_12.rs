@@ -18,7 +18,7 @@
 //! satisfies even for `k = 2`, and its Lemma 17 does not count stored keys
 //! that others drive out: `|Q_d|` grows with `n`, and the proof's adversary gives up
 //! where it is not `O(k)`. Against `k = 2`, 4 bits, load 0.5, giving up at `10 k`
-//! makes it win ever fewer games (28 %, 1 %, 0 of 100 with 2^10, 2^12, 2^14 keys).
+//! makes it win ever fewer games (24 %, 1 %, 0 with 2^10, 2^12, 2^14 keys).
 //! One that does not give up, as [`Theorem12::new`] does not, wins them all: more
 //! suspects are more unfixable sets.
 
