@@ -50,7 +50,7 @@ impl Entrant {
             Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension | Kind::Broom => {
                 REMAINDER_BITS
             }
-            _ => CELL_BITS.saturating_sub(self.spec.selector_bits()),
+            _ => CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0)),
         };
         Ok(Entrant { spec: self.spec.with_fingerprint(bits)?, ..self.clone() })
     }

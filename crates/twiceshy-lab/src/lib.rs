@@ -19,6 +19,7 @@ pub mod contestant;
 pub mod entrants;
 pub mod experiment;
 pub mod model;
+pub mod plan;
 pub mod random;
 pub mod report;
 pub mod workload;

@@ -18,7 +18,9 @@ use crate::broom::filter as broom;
 use crate::cuckoo::bounds::{self, first_pass_rate, target_load_permille};
 pub(crate) use crate::cuckoo::search::Search;
 use crate::error::{Error, Result};
+use crate::quotient::rule::Rule as _;
 use crate::quotient::runs::Runs;
+use crate::quotient::{BlockCode, extending, telescoping};
 
 /// Which filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -299,22 +301,28 @@ impl Spec {
         self.f + self.s
     }
 
-    /// Tables, in each of which a key has one bin; 1 for quotient filters.
+    /// The value of a parameter that is a number; `None` where the filter has no such
+    /// parameter.
+    ///
+    /// ```
+    /// let spec: twiceshy::Spec = "cyclic:s=2".parse()?;
+    /// assert_eq!((spec.number("s"), spec.number("budget")), (Some(2), None));
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
     #[must_use]
-    pub const fn tables(&self) -> u32 {
-        self.k
+    pub fn number(&self, parameter: &str) -> Option<u32> {
+        let has = self.kind.parameters().contains(&parameter);
+        has.then(|| self.value(parameter)).and_then(|value| value.parse().ok())
     }
 
-    /// Cells a bin.
+    /// The code of what a block learns; `None` for filters without one.
     #[must_use]
-    pub const fn slots(&self) -> u32 {
-        self.b
-    }
-
-    /// Selector bits of a cell.
-    #[must_use]
-    pub const fn selector_bits(&self) -> u32 {
-        self.s
+    pub fn block_code(&self) -> Option<BlockCode> {
+        match self.kind {
+            Kind::Telescoping => Some(telescoping::Telescoping::new(self).block_code()),
+            Kind::Extension => Some(extending::Extending::new(self).block_code(self.budget)),
+            _ => None,
+        }
     }
 
     /// The probability that an absent key that was never asked for is answered

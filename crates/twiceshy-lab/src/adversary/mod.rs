@@ -68,13 +68,14 @@ impl Target {
         Target { spec: filter.filter_spec(), cells, keys, queries: queries(keys, ratio) }
     }
 
-    fn fingerprint_bits(&self) -> u32 {
-        self.spec.cell_bits() - self.spec.selector_bits()
+    /// A parameter of the filter; 1 where it has none such.
+    fn parameter(&self, name: &str) -> u32 {
+        self.spec.number(name).unwrap_or(1)
     }
 
     /// Fingerprints that a cell can hold for a key.
     fn selectors(&self) -> u32 {
-        let selectors = 1 << self.spec.selector_bits();
+        let selectors = 1 << self.spec.number("s").unwrap_or(0);
         if self.spec.kind() == Kind::Varying { selectors + 1 } else { selectors }
     }
 
@@ -83,8 +84,8 @@ impl Target {
     fn hashes(&self) -> u32 {
         match self.spec.kind() {
             Kind::Cyclic | Kind::Varying => self.selectors(),
-            Kind::Swapping => self.spec.slots(),
-            Kind::Cuckooing => self.spec.tables(),
+            Kind::Swapping => self.parameter("b"),
+            Kind::Cuckooing => self.parameter("k"),
             _ => 2,
         }
     }
@@ -136,8 +137,7 @@ impl Attack {
     /// what they take for the filter's choices: its selectors, or its cells.
     #[must_use]
     pub fn on(self, target: &Target) -> Box<dyn game::Adversary> {
-        let (spec, queries) = (&target.spec, target.queries);
-        let bits = target.fingerprint_bits();
+        let (bits, queries) = (target.parameter("f"), target.queries);
         match self {
             Attack::Repeat => Box::new(repeat::Repeat { queries }),
             Attack::Rounds => Box::new(rounds::Rounds { queries }),
@@ -146,7 +146,7 @@ impl Attack {
                 Box::new(theorem_9::theorem_9(target.selectors(), bits).at_most(queries))
             }
             Attack::Theorem10 => {
-                Box::new(theorem_10::theorem_10(spec.slots(), bits).at_most(queries))
+                Box::new(theorem_10::theorem_10(target.parameter("b"), bits).at_most(queries))
             }
             Attack::Theorem12 => {
                 let hashes = target.hashes();

@@ -1,1 +1,41 @@
 //! The formulas of the papers: numbers in, numbers out.
+//!
+//! | file | what it predicts | paper |
+//! | --- | --- | --- |
+//! | [`threshold`] | how full a cuckoo table can be, first-pass rates, Theorems 4.3 and 5.1 | cuckoo hashing, Eppstein |
+//! | [`cyclic`] | cyclic filters, equal and varying ranges | Mitzenmacher et al. 3.1, 3.2 |
+//! | [`swapping`] | swapping filters, by sampling | Mitzenmacher et al. 3.3 |
+//! | [`cost`] | what operations cost behind a filter | Mitzenmacher et al. 3 |
+//! | [`support`] | false positives that no adaptive filter avoids | Kopelowitz et al. 3 |
+//! | [`telescoping`] | selectors, their entropy and code, spent blocks | Lee et al. 4 |
+//! | [`extension`] | the same for extensions | Lee et al. 5, C.4 |
+//! | [`broom`] | space and sizes | Bender et al. 4, 5 |
+//! | [`information`] | the least memory of any filter | |
+//!
+//! The formulas above speak of long runs of uniform queries. What a filter does
+//! in a run of any length, of uniform or skewed queries, is sampled:
+//!
+//! | file | what it samples |
+//! | --- | --- |
+//! | [`popularity`] | how often a key is asked |
+//! | [`cell`] | one cell or bin whose key changes its fingerprint |
+//! | [`cuckooing`] | a key that moves, and drives others out |
+//! | [`block`] | one block of 64 slots with its budget |
+//! | [`sweep`] | a broom filter that rehashes as it adapts, as a mean field |
+//! | [`poisson`] | Poisson numbers |
+
+pub mod block;
+pub mod broom;
+pub mod cell;
+pub mod cost;
+pub mod cuckooing;
+pub mod cyclic;
+pub mod extension;
+pub mod information;
+pub mod poisson;
+pub mod popularity;
+pub mod support;
+pub mod swapping;
+pub mod sweep;
+pub mod telescoping;
+pub mod threshold;

@@ -274,6 +274,11 @@ impl<A: Alphabet> Coder<A> {
         Coder { alphabet, budget, slots, untouched }
     }
 
+    /// What it codes.
+    pub(crate) fn alphabet(&self) -> &A {
+        &self.alphabet
+    }
+
     /// Bits of a code.
     #[cfg(test)]
     pub(crate) fn budget(&self) -> u32 {

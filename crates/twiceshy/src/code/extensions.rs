@@ -62,6 +62,11 @@ impl ExtensionCode {
         self.coder.decode(code)
     }
 
+    /// The ideal length of the code of an extension of `length` bits, in bits.
+    pub(crate) fn bits(&self, length: u8) -> f64 {
+        self.coder.alphabet().bits(Extension { length, bits: 0 })
+    }
+
     /// The extension of one slot.
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> Extension {
         self.coder.decode_one(code, slot)

@@ -71,6 +71,14 @@ impl SelectorCode {
         }
     }
 
+    /// The ideal length of a selector's code, in bits.
+    pub(crate) fn bits(&self, selector: u16) -> f64 {
+        match self {
+            SelectorCode::Tuned(coder) => coder.alphabet().bits(selector),
+            SelectorCode::General(coder) => coder.alphabet().bits(selector),
+        }
+    }
+
     /// The selector of one slot.
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> u16 {
         match self {

@@ -13,6 +13,7 @@ use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
+use super::BlockCode;
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -23,6 +24,14 @@ pub struct Extending {
     code: ExtensionCode,
     /// Bits of a remainder.
     width: u32,
+}
+
+impl Extending {
+    /// What its code spends on extensions of each length.
+    pub(crate) fn block_code(&self, budget: u32) -> BlockCode {
+        let bits = (0..=MAX_LENGTH).map(|length| self.code.bits(length)).collect();
+        BlockCode { budget, bits }
+    }
 }
 
 /// The first `length` bits behind a digest's remainder.

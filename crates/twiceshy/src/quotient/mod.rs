@@ -15,13 +15,24 @@ mod block;
 pub(crate) mod extending;
 pub(crate) mod place;
 mod plain;
-mod rule;
+pub(crate) mod rule;
 pub(crate) mod runs;
 pub(crate) mod telescoping;
 pub(crate) mod uncompressed;
 
 pub use adaptive::Adaptive;
 pub use plain::Rsqf;
+
+/// What the code of a block spends on what its slots have learned; for models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockCode {
+    /// Bits that the code of 64 slots may have. Rounding takes up to two of them.
+    pub budget: u32,
+    /// Bits, ideally, for a slot whose selector is the index, or whose extension has
+    /// so many bits. A slot that would have to learn more than the last spends its
+    /// block.
+    pub bits: Vec<f64>,
+}
 
 /// The telescoping adaptive filter ("telescoping").
 pub type Telescoping = Adaptive<telescoping::Telescoping>;

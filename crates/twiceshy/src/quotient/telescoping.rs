@@ -30,6 +30,7 @@ use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
+use super::BlockCode;
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -49,6 +50,12 @@ pub struct Telescoping {
 }
 
 impl Telescoping {
+    /// What its code spends on each selector.
+    pub(crate) fn block_code(&self) -> BlockCode {
+        let bits = (0..=self.last()).map(|selector| self.code.bits(selector)).collect();
+        BlockCode { budget: 8 * self.code_bytes as u32, bits }
+    }
+
     /// The largest selector.
     fn last(&self) -> u16 {
         (64 / self.width) as u16

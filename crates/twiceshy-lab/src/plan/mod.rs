@@ -1,0 +1,2 @@
+//! Which filter to take.
+pub mod predict;
