@@ -4,9 +4,9 @@
 
 mod cmd;
 mod progress;
+mod standings;
 mod table;
 mod trial;
-mod workload;
 
 use std::io;
 use std::process::ExitCode;
@@ -37,6 +37,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    Paper(cmd::paper::Args),
     Race(cmd::race::Args),
     Attack(cmd::attack::Args),
 }
@@ -46,6 +47,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
+        Verb::Paper(args) => cmd::paper::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
     };

@@ -1,6 +1,7 @@
 //! The verbs, one a file: `Args` and `run`.
 
 pub mod attack;
+pub mod paper;
 pub mod race;
 
 /// The value of a `--bits` flag.

@@ -1,6 +1,39 @@
 //! The figures of the papers: lists of points, seed in, rows out.
+//!
+//! One file a paper. What they share: [`measure`] plays a workload, `traces` are
+//! the papers' packet traces, `curves` reads rows for a verdict.
+
+pub mod acf;
+pub mod broom;
+mod curves;
+pub mod measure;
+pub mod simplified;
+pub mod support;
+pub mod telescoping;
+pub mod throughput;
+mod traces;
+
+pub mod runner;
+pub mod store;
 
 use std::fmt;
+use std::sync::Arc;
+
+use crate::workload::Recording;
+
+/// Every figure, paper by paper.
+#[must_use]
+pub fn figures() -> Vec<Figure> {
+    let papers = [
+        acf::figures(),
+        support::figures(),
+        telescoping::figures(),
+        throughput::figures(),
+        simplified::figures(),
+        broom::figures(),
+    ];
+    papers.into_iter().flatten().collect()
+}
 
 /// A figure of a paper: what is measured, and what the paper says about it.
 pub struct Figure {
@@ -36,6 +69,15 @@ pub struct Axis {
 pub struct Setting {
     /// Small enough for all figures to be done in under two minutes.
     pub quick: bool,
+    /// What the figures about traces run on, if not on generated ones.
+    pub recording: Option<Arc<Recording>>,
+}
+
+impl Setting {
+    /// Trials of a point: the papers' ten, or three.
+    const fn trials(&self) -> u32 {
+        if self.quick { 3 } else { 10 }
+    }
 }
 
 /// One mean to measure.

@@ -1,0 +1,148 @@
+//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, "Bloom Filters,
+//! Adaptivity, and the Dictionary Problem": the rounds of section 6.1, and the
+//! broom filter against the telescoping filter's adversary.
+
+use super::curves::{Curves, Standing, percent};
+use super::measure::{Curve, cyclic, empty, plain, point, swapping};
+use super::telescoping::adversarial_curve;
+use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use crate::adversary::game::{Outcome, Round};
+use crate::adversary::rounds::rounds as attack;
+
+/// The rounds, and the adversary's curve.
+pub fn figures() -> Vec<Figure> {
+    vec![
+        Figure {
+            id: "broom-rounds",
+            title: "Asking for false positives again",
+            source: "Bender et al., Bloom Filters, Adaptivity, and the Dictionary Problem, \
+                     section 6.1",
+            claim: "An adaptive filter keeps its rate in every round of an adversary who asks for \
+                    the false positives of the round before; one that does not adapt has only \
+                    false positives from the second round on.",
+            x: Axis { label: "round", log: false },
+            y: Axis { label: "share of the round's queries that are false positives", log: true },
+            points: rounds,
+            verdict: sustained,
+        },
+        Figure {
+            id: "broom-adversary",
+            title: "The broom filter against an adversary",
+            source: "Bender et al., Bloom Filters, Adaptivity, and the Dictionary Problem, \
+                     section 4.4, with the adversary of Lee et al., section 6.1",
+            claim: "The broom filter's rate is at most epsilon in every round, however many \
+                    queries the adversary starts with.",
+            x: Axis { label: "|Q|/|S|", log: false },
+            y: Axis { label: "largest false-positive rate of any round", log: true },
+            points: adversary,
+            verdict: flat,
+        },
+    ]
+}
+
+const REMAINDER_BITS: f64 = 8.0;
+
+fn brooms() -> [Curve; 2] {
+    ["broom:f=8", "broom:f=8,form=faithful"].map(Curve::new)
+}
+
+const ROUNDS: [u32; 5] = [1, 2, 3, 4, 5];
+const RATIOS: [f64; 2] = [1.0, 20.0];
+
+fn rounds(setting: &Setting) -> Vec<Point> {
+    let keys = if setting.quick { 3_891 } else { 249_036 };
+    let others = ["telescoping:f=8", "uncompressed:f=8"].map(Curve::new);
+    let cuckoo = [cyclic(1, 11), swapping(11), plain(11)];
+    let curves: Vec<Curve> = brooms().into_iter().chain(others).chain(cuckoo).collect();
+    let mut points = Vec::new();
+    for ratio in RATIOS {
+        let panel = format!("|Q| = {ratio} |S|");
+        for curve in &curves {
+            for round in ROUNDS {
+                let spec = curve.spec;
+                let trial = move |seed| {
+                    let mut filter = empty(&spec, keys)?;
+                    let outcome = attack(&mut filter, keys as u64, ratio, seed)?;
+                    // After the last round there is nothing left to ask for.
+                    Ok(outcome.rounds.get(round as usize - 1).map_or(0.0, Round::rate))
+                };
+                points.push(point(&panel, &curve.name, round.into(), setting.trials(), trial));
+            }
+        }
+    }
+    points
+}
+
+fn adversary(setting: &Setting) -> Vec<Point> {
+    let others = ["telescoping:f=8,spent=reseed", "telescoping:f=8"].map(Curve::new);
+    let curves = brooms().into_iter().chain(others);
+    curves.flat_map(|curve| adversarial_curve(setting, "adversary", &curve, largest)).collect()
+}
+
+fn largest(outcome: &Outcome) -> f64 {
+    outcome.rounds.iter().map(Round::rate).fold(0.0, f64::max)
+}
+/// The rate that a broom filter promises.
+fn epsilon() -> f64 {
+    (-REMAINDER_BITS).exp2()
+}
+
+/// Where the brooms are clearly above epsilon, in all panels.
+fn above_epsilon(curves: &Curves<'_>) -> Standing {
+    let panels = curves.panels().into_iter();
+    let pairs = panels.flat_map(|panel| brooms().map(|broom| (panel, broom.name)));
+    pairs
+        .map(|(panel, broom)| curves.standing_against(panel, &broom, epsilon()))
+        .fold(Standing::default(), Standing::and)
+}
+
+fn sustained(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let brooms = above_epsilon(&curves);
+    let last = f64::from(ROUNDS[ROUNDS.len() - 1]);
+    let panels = curves.panels();
+    let of = |series: &str| {
+        let rates = panels.iter().filter_map(|panel| Some(curves.at(panel, series, last)?.mean));
+        rates.fold(0.0, f64::max)
+    };
+    let fails: Vec<String> = ["telescoping", "uncompressed", "swapping", "cyclic-1", "plain"]
+        .iter()
+        .filter(|series| of(series) > epsilon())
+        .map(|series| format!("{series} ({})", percent(of(series))))
+        .collect();
+    Verdict {
+        seen: brooms.above.is_empty() && of("plain") == 1.0,
+        text: format!(
+            "broom filters are clearly above epsilon = {} in {} of {} rounds; still above it in \
+             round {last} are {}",
+            percent(epsilon()),
+            brooms.above.len(),
+            brooms.points(),
+            fails.join(", ")
+        ),
+    }
+}
+
+fn flat(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let brooms = above_epsilon(&curves);
+    let highest = |series: &str| {
+        let rates = curves.panels().into_iter().flat_map(|panel| curves.curve(panel, series));
+        rates.map(|row| row.mean).fold(0.0, f64::max)
+    };
+    Verdict {
+        seen: brooms.above.is_empty() && !rows.is_empty(),
+        text: format!(
+            "broom filters are clearly above epsilon = {} at {} of {} points (highest rate {}, {} \
+             as published); telescoping reaches {}, and {} where spent blocks take other hash \
+             functions",
+            percent(epsilon()),
+            brooms.above.len(),
+            brooms.points(),
+            percent(highest("broom")),
+            percent(highest("broom-faithful")),
+            percent(highest("telescoping")),
+            percent(highest("telescoping-reseed"))
+        ),
+    }
+}

@@ -1,0 +1,159 @@
+//! What the figures have in common: a filter that is filled, a stream that is
+//! played, a rate that comes out.
+
+use twiceshy::{KeyHasher, Spec, WhenFull};
+
+use super::{Point, Trial};
+use crate::contestant::Contestant;
+use crate::random::hasher;
+use crate::workload::{Key, Workload};
+
+/// Why a trial gave nothing.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The load of every filter in the papers' experiments.
+pub const LOAD: f64 = 0.95;
+
+/// A curve: its name, and the filter that it is of.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// The filter.
+    pub spec: Spec,
+}
+
+impl Curve {
+    /// The filter of a description, under its own label.
+    pub fn new(text: &str) -> Self {
+        let spec = parse(text);
+        Curve { name: spec.label(), spec }
+    }
+
+    /// The same filter under another name.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Curve { name: name.into(), ..self }
+    }
+}
+
+fn parse(text: &str) -> Spec {
+    text.parse().unwrap_or_else(|error| panic!("a figure describes a filter wrongly: {error}"))
+}
+
+/// The plain cuckoo filter of the papers: four tables, one cell a bin.
+pub fn plain(cell_bits: u32) -> Curve {
+    Curve::new(&format!("plain-full:f={cell_bits},k=4,b=1")).named("plain")
+}
+
+/// The cyclic filter as published: the selector is part of the cell.
+pub fn cyclic(selector_bits: u32, cell_bits: u32) -> Curve {
+    let fingerprint = cell_bits - selector_bits;
+    Curve::new(&format!("cyclic:f={fingerprint},s={selector_bits},k=4,b=1,retry=0"))
+}
+
+/// The swapping filter as published: two tables, four cells a bin.
+pub fn swapping(cell_bits: u32) -> Curve {
+    Curve::new(&format!("swapping:f={cell_bits},k=2,b=4,retry=0"))
+}
+
+/// The cuckooing filter: four tables, one cell a bin.
+pub fn cuckooing(cell_bits: u32) -> Curve {
+    Curve::new(&format!("cuckooing:f={cell_bits},k=4,b=1"))
+}
+
+/// A point whose trials all can fail alike.
+pub fn point(
+    panel: impl Into<String>,
+    series: impl Into<String>,
+    x: f64,
+    trials: u32,
+    run: impl Fn(u64) -> Result<f64, Failure> + Send + Sync + 'static,
+) -> Point {
+    let run: Trial = Box::new(run);
+    Point { panel: panel.into(), series: series.into(), x, trials, run }
+}
+
+/// A filter for so many keys that never grows: it would have more memory than
+/// the others.
+///
+/// # Errors
+/// [`twiceshy::Error::Spec`].
+pub fn empty(spec: &Spec, keys: usize) -> Result<Contestant, Failure> {
+    Ok(Contestant::new(spec.when_full(WhenFull::Rebuild).build(keys)?))
+}
+
+/// A filter of these keys.
+///
+/// # Errors
+/// The keys do not fit.
+pub fn filled(spec: &Spec, keys: &[Key], hasher: &KeyHasher) -> Result<Contestant, Failure> {
+    let mut filter = empty(spec, keys.len())?;
+    for key in keys {
+        filter.insert(hasher.digest(key.to_le_bytes()))?;
+    }
+    Ok(filter)
+}
+
+/// The most cells by which a filter is larger than asked for: a bin of four
+/// cells in each of two tables.
+const WHOLE_BINS: f64 = 8.0;
+
+/// An error unless a filter is as full as the papers' are.
+fn check_load(filter: &Contestant) -> Result<(), Failure> {
+    let stats = filter.stats();
+    let spare = stats.cells as f64 - stats.len as f64 / LOAD;
+    if (-1.0..=WHOLE_BINS).contains(&spare) {
+        return Ok(());
+    }
+    let (spec, load) = (filter.spec(), stats.load());
+    Err(format!("{spec} with {} keys has load {load}, not {LOAD}", stats.len).into())
+}
+
+/// What a stream of queries brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    /// Queries asked.
+    pub queries: u64,
+    /// Those answered "maybe", each of which the filter was told of.
+    pub false_positives: u64,
+}
+
+impl Played {
+    /// False positives for each query.
+    pub fn rate(&self) -> f64 {
+        self.false_positives as f64 / self.queries as f64
+    }
+}
+
+/// Asks a filter for keys that it does not have, and tells it of each false
+/// positive.
+///
+/// # Errors
+/// None: the remote is in memory.
+pub fn play(
+    filter: &mut Contestant,
+    queries: impl Iterator<Item = Key>,
+    hasher: &KeyHasher,
+) -> Result<Played, Failure> {
+    let mut played = Played::default();
+    for key in queries {
+        let digest = hasher.digest(key.to_le_bytes());
+        played.queries += 1;
+        if filter.contains(digest) {
+            played.false_positives += 1;
+            filter.adapt(digest)?;
+        }
+    }
+    Ok(played)
+}
+
+/// The false-positive rate of a filter on a workload, at load 0.95.
+///
+/// # Errors
+/// The keys do not fit, or the filter is not as full as that.
+pub fn rate(spec: &Spec, workload: &Workload, seed: u64) -> Result<f64, Failure> {
+    let hasher = hasher(seed);
+    let mut filter = filled(spec, &workload.stored, &hasher)?;
+    check_load(&filter)?;
+    Ok(play(&mut filter, workload.queries(), &hasher)?.rate())
+}

@@ -1,0 +1,296 @@
+//! Lee, McCauley, Singh, Stein, "Telescoping Filter", section 6: figure 2 on
+//! FireHose streams, 3 and 4 on packet traces and against an adversary. Figure 5
+//! is in [`super::throughput`].
+//!
+//! Equal space: the telescoping filter's 8-bit remainders take 11 bits a slot with
+//! all it has to remember, so the cuckoo filters have cells of 11 bits. Shown
+//! beside them though they are not part of the paper's figures: the telescoping
+//! filter whose spent blocks take other hash functions, in the same space, and
+//! the uncompressed one, in 18.1 bits a slot.
+
+use super::curves::{Curves, list, percent};
+use super::measure::{Curve, cuckooing, cyclic, empty, point, rate, swapping};
+use super::traces::{Traffic, is_shuffled};
+use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use crate::adversary::game::Outcome;
+use crate::adversary::telescoping::telescoping as attack;
+use crate::workload::{ActiveSet, Size, Source, Trace};
+
+const X: Axis = Axis { label: "absent keys for each stored one (A/S)", log: false };
+const Y: Axis = Axis { label: "false-positive rate", log: true };
+
+const RATIOS: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
+const QUICK_RATIOS: &[f64] = &[1.0, 5.0, 20.0, 50.0, 100.0];
+
+const QUICK_TRACE_RATIOS: &[f64] = &[1.0, 20.0, 100.0];
+
+const CELL_BITS: u32 = 11;
+
+/// Figures 2 to 4.
+pub fn figures() -> Vec<Figure> {
+    vec![
+        Figure {
+            id: "taf-2",
+            title: "FireHose streams at equal space",
+            source: "Lee et al., Telescoping Filter, figure 2",
+            claim: "On the active set the telescoping filter is the best up to an A/S of about \
+                    20, where its blocks begin to be spent; the extension filter is worse than it.",
+            x: X,
+            y: Y,
+            points: firehose,
+            verdict: best_until_spent,
+        },
+        Figure {
+            id: "taf-3",
+            title: "Chicago traces at equal space",
+            source: "Lee et al., Telescoping Filter, figure 3",
+            claim: TRACE_CLAIM,
+            x: X,
+            y: Y,
+            points: |setting| on_traces(setting, &[Trace::ChicagoA, Trace::ChicagoB]),
+            verdict: by_first_pass,
+        },
+        Figure {
+            id: "taf-4",
+            title: "San Jose trace, and the adversary",
+            source: "Lee et al., Telescoping Filter, figure 4",
+            claim: "Who asks again what was a false positive gets nowhere against the telescoping \
+                    filter up to |Q|/|S| of about 20, and wins above; cyclic with s = 3 resists \
+                    well. On the trace the cuckooing filter is the best.",
+            x: Axis { label: "A/S, or |Q|/|S| of the adversary", log: false },
+            y: Axis { label: "false-positive rate (adversary: of the last round)", log: true },
+            points: |setting| {
+                let mut points = on_traces(setting, &[Trace::SanJose]);
+                points.extend(adversarial(setting));
+                points
+            },
+            verdict: cliff_at_twenty,
+        },
+    ]
+}
+
+const TRACE_CLAIM: &str = "On traces a filter's rate follows from its first pass: cuckooing is the \
+                           best, telescoping and extension are as good as swapping and cyclic \
+                           with s = 1, and cyclic with s = 3 is the worst.";
+
+fn ratios(setting: &Setting) -> &'static [f64] {
+    if setting.quick { QUICK_RATIOS } else { RATIOS }
+}
+
+fn trace_ratios(setting: &Setting) -> &'static [f64] {
+    if setting.quick { QUICK_TRACE_RATIOS } else { RATIOS }
+}
+
+/// The filters of the paper.
+fn filters() -> Vec<Curve> {
+    let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, CELL_BITS));
+    let quotient = ["telescoping:f=8", "extension:f=8"].map(Curve::new);
+    let cuckoo = [cuckooing(CELL_BITS), swapping(CELL_BITS)];
+    quotient.into_iter().chain(cuckoo).chain(cyclic).collect()
+}
+
+/// What we have to add.
+fn ours() -> Vec<Curve> {
+    ["telescoping:f=8,spent=reseed", "uncompressed:f=8"].map(Curve::new).to_vec()
+}
+
+const ACTIVE_SET: &str = "active set";
+const POWER_LAW: &str = "power law";
+
+fn firehose(setting: &Setting) -> Vec<Point> {
+    let active = Source::ActiveSet { exponent: ActiveSet::TELESCOPING };
+    // A quick power law has fewer repeats, or it would have no keys to store.
+    let streams = match setting.quick {
+        false => [(ACTIVE_SET, active, 1.0, None), (POWER_LAW, Source::PowerLaw, 1.0, None)],
+        true => {
+            [(ACTIVE_SET, active, 0.1, None), (POWER_LAW, Source::PowerLaw, 0.2, Some(1_000_000))]
+        }
+    };
+    let mut points = Vec::new();
+    for (panel, source, scale, queries) in streams {
+        for curve in filters().into_iter().chain(ours()) {
+            for &ratio in ratios(setting) {
+                let size = Size { ratio, queries, scale, ..Size::default() };
+                let (source, spec) = (source.clone(), curve.spec);
+                points.push(point(panel, &curve.name, ratio, setting.trials(), move |seed| {
+                    rate(&spec, &source.workload(&size, seed)?, seed)
+                }));
+            }
+        }
+    }
+    points
+}
+
+fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for traffic in Traffic::of(setting, traces) {
+        for curve in filters() {
+            for ratio in traffic.ratios(trace_ratios(setting)) {
+                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
+            }
+        }
+    }
+    points
+}
+
+const ADVERSARY: &str = "adversary";
+/// 2^18 slots, filled to 0.95; quick: 2^12.
+const ADVERSARY_KEYS: u64 = 249_036;
+const QUICK_ADVERSARY_KEYS: u64 = 3_891;
+const ADVERSARY_RATIOS: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0];
+const QUICK_ADVERSARY_RATIOS: &[f64] = &[1.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+
+fn adversarial(setting: &Setting) -> Vec<Point> {
+    let curves = filters().into_iter().chain(ours());
+    let last = Outcome::last_round_rate;
+    curves.flat_map(|curve| adversarial_curve(setting, ADVERSARY, &curve, last)).collect()
+}
+
+/// What came out for a filter, for each size of the adversary's first round.
+pub(super) fn adversarial_curve(
+    setting: &Setting,
+    panel: &str,
+    curve: &Curve,
+    what: fn(&Outcome) -> f64,
+) -> Vec<Point> {
+    let (keys, ratios) = match setting.quick {
+        true => (QUICK_ADVERSARY_KEYS, QUICK_ADVERSARY_RATIOS),
+        false => (ADVERSARY_KEYS, ADVERSARY_RATIOS),
+    };
+    let at = |&ratio: &f64| {
+        let spec = curve.spec;
+        point(panel, &curve.name, ratio, setting.trials(), move |seed| {
+            let mut filter = empty(&spec, keys as usize)?;
+            let outcome = attack(&mut filter, keys, ratio, seed)?;
+            match outcome.false_negatives {
+                0 => Ok(what(&outcome)),
+                denied => Err(format!("{spec} denied {denied} stored keys").into()),
+            }
+        })
+    };
+    ratios.iter().map(at).collect()
+}
+
+/// The paper's "moderate" A/S.
+const MODERATE: std::ops::RangeInclusive<f64> = 2.0..=20.0;
+
+const OTHERS: [&str; 5] = ["cuckooing", "swapping", "cyclic-1", "cyclic-2", "cyclic-3"];
+
+fn best_until_spent(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let pairs = OTHERS.map(|other| ("telescoping", other));
+    let active = |panel: &str| panel == ACTIVE_SET;
+    let few = curves.standings(active, &pairs).within(..*MODERATE.start());
+    let moderate = curves.standings(active, &pairs).within(MODERATE);
+    let swapping = curves.standings(active, &[("swapping", "telescoping")]);
+    let pooled = |series, from, to| curves.pooled(ACTIVE_SET, series, from, to);
+    let spent = *MODERATE.end();
+    let [Some(before), Some(after), Some(extension), Some(telescoping)] = [
+        pooled("telescoping", 0.0, spent),
+        pooled("telescoping", spent.next_up(), f64::INFINITY),
+        pooled("extension", spent, f64::INFINITY),
+        pooled("telescoping", spent, f64::INFINITY),
+    ] else {
+        return Verdict { seen: false, text: "rows are missing".into() };
+    };
+    let but = match few.above.len() {
+        0 => String::new(),
+        _ => format!(
+            " (and above at A/S = {}, where the cuckooing filter's first pass costs half)",
+            list(&few.above)
+        ),
+    };
+    Verdict {
+        seen: moderate.is_below()
+            && before.clearly_below(after)
+            && telescoping.clearly_below(extension),
+        text: format!(
+            "from A/S = {} to {spent} on the active set, telescoping is {} against the cuckoo \
+             filters{but}; its mean rate goes from {} up to there to {} above; from {spent} on the \
+             extension filter's is {} times as high; swapping is {} against telescoping at any A/S",
+            MODERATE.start(),
+            moderate.text(),
+            percent(before.mean),
+            percent(after.mean),
+            extension.over(telescoping),
+            swapping.text()
+        ),
+    }
+}
+
+const BY_FIRST_PASS: [(&str, &str); 4] = [
+    ("cuckooing", "swapping"),
+    ("cuckooing", "cyclic-1"),
+    ("cuckooing", "telescoping"),
+    ("cuckooing", "extension"),
+];
+const WORST: [(&str, &str); 4] = [
+    ("swapping", "cyclic-3"),
+    ("cyclic-1", "cyclic-3"),
+    ("cyclic-2", "cyclic-3"),
+    ("telescoping", "cyclic-3"),
+];
+
+fn by_first_pass(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let linked = |panel: &str| panel != ADVERSARY && !is_shuffled(panel);
+    let (best, worst) =
+        (curves.standings(linked, &BY_FIRST_PASS), curves.standings(linked, &WORST));
+    let pairs = [("telescoping", "swapping"), ("telescoping", "cyclic-1")];
+    let alike = curves.standings(linked, &pairs);
+    let shuffled = curves.standings(is_shuffled, &BY_FIRST_PASS);
+    let hard = match shuffled.points() {
+        0 => String::new(),
+        _ => format!(" (shuffled, {})", shuffled.text()),
+    };
+    Verdict {
+        seen: best.is_below() && worst.is_below() && alike.level.len() * 2 > alike.points(),
+        text: format!(
+            "with packets as on a link, cuckooing is {} against swapping, cyclic with s = 1, \
+             telescoping and extension{hard}; telescoping is {} against swapping and cyclic with s \
+             = 1; all are {} against cyclic with s = 3",
+            best.text(),
+            alike.text(),
+            worst.text()
+        ),
+    }
+}
+
+/// A rate at which the adversary has not won: twice epsilon.
+const RESISTED: f64 = 2.0 / 256.0;
+
+/// Where a filter stops resisting the adversary: the first |Q|/|S| with a rate
+/// clearly above twice epsilon.
+fn cliff(curves: &Curves<'_>, panel: &str, series: &str) -> Option<f64> {
+    curves.standing_against(panel, series, RESISTED).above.first().copied()
+}
+
+fn cliff_at_twenty(rows: &[Row]) -> Verdict {
+    let curves = Curves::new(rows);
+    let at = |series: &str| cliff(&curves, ADVERSARY, series);
+    let names = filters().into_iter().chain(ours()).map(|curve| curve.name);
+    let texts: Vec<String> = names
+        .map(|name| match at(&name) {
+            Some(x) => format!("{name} from {x}"),
+            None => format!("{name} nowhere"),
+        })
+        .collect();
+    let last = |series| curves.curve(ADVERSARY, series).last().map_or(f64::NAN, |row| row.mean);
+    let falls = at("telescoping").is_some_and(|x| x > *MODERATE.end());
+    let resists = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"]
+        .iter()
+        .all(|other| last("cyclic-3") <= last(other));
+    Verdict {
+        seen: falls && resists && by_first_pass(rows).seen,
+        text: format!(
+            "|Q|/|S| at which the last round's rate is clearly above twice epsilon: {}; at the \
+             largest |Q|/|S| it is {} for telescoping and {} for cyclic with s = 3; {}",
+            texts.join(", "),
+            percent(last("telescoping")),
+            percent(last("cyclic-3")),
+            by_first_pass(rows).text
+        ),
+    }
+}
