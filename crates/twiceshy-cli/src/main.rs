@@ -26,7 +26,10 @@ use clap::{Parser, Subcommand};
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     disable_help_subcommand = true,
-    after_help = "Examples:\n  twiceshy race                     all filters, on the default workload\n  \
+    after_help = "Examples:\n  \
+                  twiceshy race                     all filters, on the default workload\n  \
+                  twiceshy attack                   all adversaries against all filters\n  \
+                  twiceshy plan --misses 10         which filter to take\n  \
                   twiceshy paper --quick            the papers' figures, as one page\n\n\
                   'twiceshy VERB --help' tells all about a verb, with examples."
 )]
@@ -37,9 +40,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    Paper(cmd::paper::Args),
-    Plan(cmd::plan::Args),
     Race(cmd::race::Args),
+    Attack(cmd::attack::Args),
+    Plan(cmd::plan::Args),
+    Paper(cmd::paper::Args),
 }
 
 /// For what no filter is to blame: wrong flags, no memory.
@@ -47,9 +51,10 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
-        Verb::Paper(args) => cmd::paper::run(&args),
-        Verb::Plan(args) => cmd::plan::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
+        Verb::Attack(args) => cmd::attack::run(&args),
+        Verb::Plan(args) => cmd::plan::run(&args),
+        Verb::Paper(args) => cmd::paper::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         // Whoever read the output has seen enough, as in `race --json | head -1`.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use twiceshy::{Accesses, Adapted, AnyFilter, Digest, Result, Stats};
+use twiceshy::{Accesses, Adapted, AnyFilter, Digest, Result, Spec, Stats};
 
 /// A filter that plays.
 #[derive(Debug)]
@@ -95,6 +95,12 @@ impl Contestant {
         if self.whitelist.is_some() { format!("{WHITELIST} over {spec}") } else { spec.to_string() }
     }
 
+    /// The filter itself, without a whitelist.
+    #[must_use]
+    pub fn filter_spec(&self) -> Spec {
+        self.filter.spec()
+    }
+
     /// The probability that an absent key that was never asked for is answered
     /// "maybe".
     #[must_use]
@@ -157,7 +163,7 @@ mod tests {
     fn a_whitelist_learns_until_its_memory_is_spent() {
         let hasher = hasher(1);
         let key = |number: u64| hasher.digest(number.to_le_bytes());
-        let filter = "plain:f=4".parse::<twiceshy::Spec>().unwrap().build(1000).unwrap();
+        let filter = "plain:f=4".parse::<Spec>().unwrap().build(1000).unwrap();
         let mut contestant = Contestant::with_whitelist(filter, 10 * ENTRY_BITS);
         for number in 0..1000 {
             contestant.insert(key(number)).unwrap();

@@ -32,6 +32,29 @@ impl Entrant {
         Ok(Contestant::with_whitelist(filter, left))
     }
 
+    /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein,
+    /// "Telescoping Filter", section 6: 8 bits a slot of a quotient filter against 11
+    /// bits a cell of a cuckoo filter, selector included. Both are 11.6 bits a key at
+    /// a load of 0.95, and the whitelist about as many (an uncompressed filter and a
+    /// broom filter are larger). A spec with an `f` keeps it.
+    ///
+    /// # Errors
+    /// [`twiceshy::Error::Spec`] where a selector leaves no bits for a fingerprint.
+    pub fn at_paper_size(&self) -> Result<Self> {
+        let parameters = self.name.split_once(':').map_or("", |(_, parameters)| parameters);
+        if parameters.split(',').any(|parameter| parameter.trim().starts_with("f=")) {
+            return Ok(self.clone());
+        }
+        let bits = match self.spec.kind() {
+            _ if self.whitelist => REMAINDER_BITS,
+            Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension | Kind::Broom => {
+                REMAINDER_BITS
+            }
+            _ => CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0)),
+        };
+        Ok(Entrant { spec: self.spec.with_fingerprint(bits)?, ..self.clone() })
+    }
+
     /// An empty filter for `keys` keys with the fingerprint length of its spec.
     /// A whitelist takes a quarter of the memory.
     ///
@@ -46,6 +69,13 @@ impl Entrant {
         Ok(Contestant::with_whitelist(filter, room as usize))
     }
 }
+
+/// Bits of a remainder, and of the fingerprints in front of a whitelist, in the
+/// space that filters share in the paper.
+const REMAINDER_BITS: u32 = 8;
+
+/// Bits of a cuckoo filter's cell in the same space.
+const CELL_BITS: u32 = 11;
 
 /// What one `--filters` names.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,6 +191,31 @@ mod tests {
         for text in ["cyclic-2", "cyclic:s=2", "cyclic-2:k=3", "cyclic:k=3,s=2"] {
             assert_eq!(parsed(text), [(text.to_string(), "cyclic-2".to_string())]);
         }
+    }
+
+    /// Quotient filters have 2.125 bits of metadata a slot and 0.875 to adapt, so
+    /// that 8 + 3 bits at a load of 0.95 are 11.6 a key; the largest subtable of a
+    /// simplified filter is 2^11 bins, which 100,000 keys fill well enough.
+    #[test]
+    fn filters_at_the_papers_size_take_about_the_same_space() {
+        for entrant in all() {
+            let filter = entrant.at_paper_size().unwrap().build(100_000).unwrap();
+            let bits = filter.stats().bits as f64 / 100_000.0;
+            let expected = match entrant.name.as_str() {
+                "rsqf" => 10.5..10.8,
+                "uncompressed" => 18.9..19.2,
+                "broom" | "broom-faithful" => 18.0..22.0,
+                "whitelist" => 11.0..11.6,
+                "simplified" => 11.4..12.5,
+                _ => 11.4..11.8,
+            };
+            assert!(expected.contains(&bits), "{}: {bits}", entrant.name);
+        }
+        for (text, bits) in [("cyclic-3", 11), ("cyclic-3:f=9", 12), ("rsqf:f=5", 5)] {
+            let entrant = parse(text).unwrap().0.remove(0).at_paper_size().unwrap();
+            assert_eq!(entrant.spec.cell_bits(), bits, "{text}");
+        }
+        assert!(parse("varying:s=8,r=4").unwrap().0[0].at_paper_size().is_err());
     }
 
     #[test]

@@ -301,24 +301,6 @@ impl Spec {
         self.f + self.s
     }
 
-    /// Tables, in each of which a key has one bin; 1 for quotient filters.
-    #[must_use]
-    pub const fn tables(&self) -> u32 {
-        self.k
-    }
-
-    /// Cells a bin.
-    #[must_use]
-    pub const fn slots(&self) -> u32 {
-        self.b
-    }
-
-    /// Selector bits of a cell.
-    #[must_use]
-    pub const fn selector_bits(&self) -> u32 {
-        self.s
-    }
-
     /// The value of a parameter that is a number; `None` where the filter has no such
     /// parameter.
     ///

@@ -1,92 +1,15 @@
 //! What the broom filter promises: Bender et al., "Bloom Filters, Adaptivity, and
-//! the Dictionary Problem", Theorem 6 and sections 4 to 6.
+//! the Dictionary Problem", Theorem 6 and sections 4 and 5. What it promises against
+//! adversaries is in `crates/twiceshy-lab/tests/games.rs`.
 
-mod game;
 mod harness;
 
-use game::{Adversary, Oracle, wins};
 use harness::Random;
 use twiceshy::broom::{Broom, FaithfulBroom};
 use twiceshy::{Adapted, AnyFilter, Digest, Filter, MemorySet, Spec};
 
-const BOTH: [&str; 2] = ["broom:f=8", "broom:f=8,form=faithful"];
-
 fn filter(text: &str, capacity: usize) -> AnyFilter {
     text.parse::<Spec>().expect("a filter").build(capacity).expect("a capacity")
-}
-
-/// Asks random keys until one is a false positive, and names it.
-struct AskAgain {
-    random: Random,
-    keys: u64,
-}
-
-impl Adversary for AskAgain {
-    fn play(&mut self, oracle: &mut Oracle) -> u64 {
-        (0..self.keys).for_each(|key| oracle.insert(key));
-        loop {
-            let key = self.random.next() | 1 << 63;
-            if oracle.lookup(key) {
-                return key;
-            }
-        }
-    }
-}
-
-/// A static filter loses every game in which a false positive is named again; the
-/// broom filter loses one with a probability of epsilon at most (the phase may
-/// have changed the key's function): of 600 games 2.3, and 15 or more with less
-/// than 1e-7.
-#[test]
-fn who_names_a_known_false_positive_does_not_win() {
-    let play = |spec: &str, games| {
-        wins(spec, 200, games, |game| Box::new(AskAgain { random: Random(game), keys: 200 }))
-    };
-    assert_eq!(play("rsqf:f=8", 20), 20);
-    for spec in BOTH {
-        let won = play(spec, 600);
-        assert!(won < 15, "{spec}: {won} of 600");
-    }
-}
-
-/// The timing attack of section 4.3: find a false positive x and a stored y with
-/// which it collides; then look x up, delete y, insert y, again and again. How
-/// many of those lookups are false positives.
-fn timing_attack(spec: &str, secret: u64) -> u64 {
-    const KEYS: u64 = 400;
-    let mut oracle = Oracle::new(spec, KEYS as usize, secret);
-    (0..KEYS).for_each(|key| oracle.insert(key));
-    let mut random = Random(secret);
-    let x = std::iter::repeat_with(|| random.next() | 1 << 63)
-        .find(|&key| oracle.lookup(key))
-        .expect("an endless supply");
-    // Whom does it collide with? Who brings it back when inserted again.
-    let brings_back = |oracle: &mut Oracle, y: u64| {
-        oracle.delete(y);
-        oracle.insert(y);
-        oracle.lookup(x)
-    };
-    let y = (0..KEYS).find(|&y| brings_back(&mut oracle, y)).unwrap_or(0);
-    let found = (0..60).filter(|_| brings_back(&mut oracle, y)).count() as u64;
-    oracle.check();
-    found
-}
-
-/// Without ghosts the attack wins almost every lookup of a phase, in most games;
-/// with them it finds nothing, but for a new collision after a phase, which is
-/// fixed in turn: fewer than 3 in 60 lookups with f=8, in each of 20 games.
-#[test]
-fn the_timing_attack_fails_because_of_ghosts() {
-    for form in ["practical", "faithful"] {
-        let attack = |ghosts: u32| -> Vec<u64> {
-            let spec = format!("broom:f=8,form={form},ghosts={ghosts}");
-            (0..20).map(|secret| timing_attack(&spec, secret)).collect()
-        };
-        let without = attack(0);
-        assert!(without.iter().sum::<u64>() > 20 * 20, "{form}, without ghosts: {without:?}");
-        let with = attack(1);
-        assert!(with.iter().all(|&found| found < 3), "{form}, with ghosts: {with:?}");
-    }
 }
 
 /// Property 10: a fixed query does not collide with the same key again, however
@@ -279,37 +202,6 @@ fn a_lookup_reads_a_constant_number_of_cache_lines() {
 fn a_lookup_of_ten_million_keys_reads_as_many_cache_lines() {
     assert!(cache_lines("broom:f=8", 10_000_000) <= 3);
     assert!(cache_lines("broom:f=16", 10_000_000) <= 5);
-}
-
-/// Section 6.1's attack on one filter: each round asks the false positives of the
-/// round before again. Every round's share is epsilon at most: with few queries
-/// left, within 5.5 standard deviations.
-#[test]
-fn the_round_attack_finds_no_more_than_epsilon() {
-    for spec in BOTH {
-        let mut random = Random(5);
-        let mut filter = filter(spec, 50_000);
-        random.digests(50_000).into_iter().for_each(|key| {
-            assert!(filter.insert(key).expect("room"));
-        });
-        let mut queries = random.digests(2_000_000);
-        for round in 0..8 {
-            let asked = queries.len();
-            queries.retain(|&query| {
-                let positive = filter.contains(query);
-                if positive {
-                    filter.adapt(query).expect("in memory");
-                }
-                positive
-            });
-            let (mean, found) = (asked as f64 / 256.0, queries.len() as f64);
-            assert!(
-                found <= mean + 5.5 * mean.sqrt() + 8.0,
-                "{spec}, round {round}: {found} of {asked}"
-            );
-        }
-        filter.check().expect("every invariant holds");
-    }
 }
 
 /// What finds no room in its group while the frontier moves over all digests: a

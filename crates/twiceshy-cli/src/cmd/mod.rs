@@ -1,5 +1,12 @@
 //! The verbs, one a file: `Args` and `run`.
 
+pub mod attack;
 pub mod paper;
 pub mod plan;
 pub mod race;
+
+/// The value of a `--bits` flag.
+fn memory_bits(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (2.0..=64.0).contains(number));
+    number.ok_or_else(|| "expected a number of bits from 2 to 64, such as 11.6".to_string())
+}

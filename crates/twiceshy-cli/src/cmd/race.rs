@@ -84,7 +84,7 @@ pub struct Args {
     /// Each takes the widest fingerprint that fits at a load of 0.95: 11.6 makes
     /// cells of 11 bits.
     #[arg(long, value_name = "B", default_value_t = 11.6, allow_negative_numbers = true)]
-    #[arg(value_parser = memory_bits)]
+    #[arg(value_parser = super::memory_bits)]
     bits: f64,
 
     #[arg(long, value_name = "NAMES", value_parser = entrants::parse)]
@@ -179,11 +179,6 @@ fn share(text: &str) -> Result<f64, String> {
 fn exponent(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=f64::MAX).contains(number));
     number.ok_or_else(|| "expected 0 or a positive number, such as 1.1".to_string())
-}
-
-fn memory_bits(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number| (2.0..=64.0).contains(number));
-    number.ok_or_else(|| "expected a number of bits from 2 to 64, such as 11.6".to_string())
 }
 
 /// Some filter denied a stored key.

@@ -330,6 +330,53 @@ mod tests {
         assert!(!is_above(1.0, 1.2, 1_000_000), "no rate is above every rate");
     }
 
+    /// Keys that leave the filter behind the oracle's back are missed: when they are
+    /// asked for, and at the end.
+    #[test]
+    fn false_negatives_are_counted() {
+        let filter = "rsqf:f=32".parse::<twiceshy::Spec>().unwrap().build(100).unwrap();
+        let (mut filter, mut watch) = (Contestant::new(filter), |_: &[Round]| ());
+        let mut oracle = Oracle::new(&mut filter, 100, 1, &mut watch).unwrap();
+        assert!(oracle.lookup(7));
+        assert_eq!((oracle.false_negatives, oracle.denied()), (0, 0));
+        let digest = oracle.hasher.digest(7_u64.to_le_bytes());
+        oracle.filter.remove(digest).unwrap();
+        assert!(!oracle.lookup(7));
+        assert_eq!((oracle.false_negatives, oracle.denied()), (1, 1));
+    }
+
+    /// Asks so many keys once, or the false positives among them again, and claims
+    /// that its rate is high.
+    struct Boaster {
+        again: bool,
+    }
+
+    impl Adversary for Boaster {
+        fn play(&self, oracle: &mut Oracle<'_>, _: &mut Rng) -> Result<Claim> {
+            let mut queries: Vec<Key> = oracle.fresh(200_000).collect();
+            let mut distinct = queries.len() as u64;
+            queries.retain(|&query| oracle.lookup(query));
+            oracle.end_round();
+            if self.again {
+                distinct = queries.len() as u64;
+                queries.retain(|&query| oracle.lookup(query));
+                oracle.end_round();
+            }
+            Ok(Claim::Sustained { named: queries.first().copied(), distinct })
+        }
+    }
+
+    /// 740 of 200,000 queries are false positives: a rate of epsilon, which is no
+    /// success even if the named key is one; asked again they are a rate of 1.
+    #[test]
+    fn a_sustained_rate_is_one_above_the_filters_own() {
+        for again in [false, true] {
+            let filter = "rsqf:f=8".parse::<twiceshy::Spec>().unwrap().build(500).unwrap();
+            let outcome = play(&mut Contestant::new(filter), &Boaster { again }, 500, 1).unwrap();
+            assert_eq!((outcome.won, outcome.named_is_false_positive), (again, true));
+        }
+    }
+
     /// Deletes everything, and says so.
     struct Vandal;
 

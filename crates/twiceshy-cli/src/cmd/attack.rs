@@ -1,0 +1,385 @@
+//! `twiceshy attack`: the adaptivity game, played live.
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Serialize;
+use twiceshy_lab::adversary::game::{Round, play_watched};
+use twiceshy_lab::adversary::{Attack, Target, queries};
+use twiceshy_lab::entrants::{self, Entrant, Entrants};
+
+use crate::progress::Progress;
+use crate::table::{Table, count, percent};
+
+/// Plays adversaries against filters: who finds false positives for good?
+///
+/// An adversary sees nothing but answers. It knows how a filter works, not the
+/// secret that makes keys into digests; it may look up, delete and insert keys, and
+/// the filter is told of every false positive. At last the adversary names a key,
+/// and wins if that is a false positive. "rounds" and "telescoping" want a high
+/// rate instead: they win if the last round's rate is above twice the filter's
+/// first-pass rate by more than chance explains (1e-6).
+///
+/// Without an adversary, all of them play against all filters.
+///
+/// By default filters have the fingerprints of the telescoping filter's paper, for
+/// 11.6 bits a key: 8 bits for quotient and broom filters (which take more), cells
+/// of 11 bits for cuckoo filters.
+///
+/// Exit code: 0, whoever wins; 1 if a filter denied a stored key (a false negative);
+/// 2 if the flags are wrong or no filter could take part.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  twiceshy attack                                    all against all
+  twiceshy attack repeat --filters plain,cyclic-1
+  twiceshy attack telescoping --keys 50000 --ratio 50
+  twiceshy attack theorem-9 --filters cyclic-1:f=7 --games 20
+  twiceshy attack deletion-timing --filters 'broom:ghosts=0; broom'
+  twiceshy attack --json > games.jsonl")]
+pub struct Args {
+    /// Who attacks [default: all, one after the other]
+    #[arg(value_parser = adversaries())]
+    adversary: Option<Attack>,
+
+    #[arg(long, value_name = "NAMES", value_parser = entrants::parse)]
+    #[arg(help = "Filters to attack, by name or full spec [default: all]")]
+    #[arg(long_help = filters_help())]
+    filters: Vec<Entrants>,
+
+    /// Keys to store
+    #[arg(long, value_name = "N", default_value_t = 5000, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_QUERIES))]
+    keys: u64,
+
+    /// Distinct queries that an adversary may make for each key, |Q|/|S|
+    #[arg(long, value_name = "X", default_value_t = 50.0, allow_negative_numbers = true)]
+    #[arg(value_parser = ratio)]
+    ratio: f64,
+
+    /// Memory bits a key that every filter must stay within, 2 to 64, instead of the
+    /// paper's fingerprints
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = super::memory_bits)]
+    bits: Option<f64>,
+
+    /// Games of each pair, with one secret each
+    #[arg(long, value_name = "G", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    games: u64,
+
+    /// Secret of the first game, and the adversary's coins; the next game has the
+    /// next one
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON object a game and line instead of a table
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+
+    /// Print comma-separated values, one line a game, instead of a table
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Queries that an adversary may keep in mind: 2 GB of them.
+const MAX_QUERIES: u64 = 1 << 28;
+
+fn adversaries() -> impl TypedValueParser<Value = Attack> {
+    let names = Attack::ALL.map(|attack| PossibleValue::new(attack.name()).help(attack.summary()));
+    PossibleValuesParser::new(names).map(|name| {
+        let named = Attack::ALL.into_iter().find(|attack| attack.name() == name);
+        named.expect("clap lets no other name pass")
+    })
+}
+
+fn filters_help() -> String {
+    format!(
+        "Filters to attack, by name or full spec [default: all]\n\n\
+         Names: {}.\n\n\
+         A spec is a name with parameters, such as \"cyclic-2:f=7\". Names and specs are separated \
+         by commas or semicolons, and the flag may be repeated. A spec with an f keeps it, unless \
+         --bits is given.",
+        entrants::names()
+    )
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|&ratio: &f64| ratio > 0.0 && ratio.is_finite());
+    number.ok_or_else(|| "expected a positive number, such as 20 or 0.5".to_string())
+}
+
+/// The version of [`Row`] as scripts know it.
+const SCHEMA: &str = "twiceshy.attack.v1";
+
+/// A game. The names of the fields are those of the JSON.
+#[derive(Serialize)]
+struct Row {
+    schema: &'static str,
+    adversary: &'static str,
+    /// The filter's label.
+    filter: String,
+    spec: String,
+    bits_per_key: f64,
+    keys: u64,
+    ratio: f64,
+    seed: u64,
+    /// The filter's first-pass rate.
+    epsilon: f64,
+    rounds: usize,
+    queries: u64,
+    last_round_rate: f64,
+    overall_rate: f64,
+    /// The key that the adversary named, by its number.
+    named: Option<u64>,
+    named_is_false_positive: bool,
+    won: bool,
+    false_negatives: u64,
+}
+
+/// Some filter denied a stored key.
+const FALSE_NEGATIVES: u8 = 1;
+
+/// Plays the games.
+///
+/// # Errors
+/// Too many queries, an output that is closed, or no filter that could take part.
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    if queries(args.keys, args.ratio) > MAX_QUERIES {
+        let Args { keys, ratio, .. } = args;
+        let most = count(MAX_QUERIES);
+        return Err(format!(
+            "{keys} keys with {ratio} queries each are more than {most} queries; lower --keys or \
+             --ratio"
+        )
+        .into());
+    }
+    let (attacks, entrants) = (args.attacks(), args.entrants());
+    let pairs = (attacks.len() * entrants.len()) as u64;
+    let progress = Progress::new(pairs * args.games);
+    let mut output = Output::new(args);
+    let mut standings: Vec<Standing> = Vec::new();
+    let mut false_negatives = 0;
+
+    for (index, entrant) in entrants.iter().enumerate() {
+        let games = attacks.iter().map(|&attack| {
+            let seeds = (0..args.games).map(|game| args.seed.wrapping_add(game));
+            let mut play = |seed| -> Result<Row, Box<dyn Error>> {
+                let row = args.play(attack, entrant, seed, &progress)?;
+                progress.suspend(|| output.report(&row))?;
+                false_negatives += row.false_negatives;
+                progress.advance(1);
+                Ok(row)
+            };
+            seeds.map(&mut play).collect()
+        });
+        match games.collect::<Result<Vec<Vec<Row>>, _>>() {
+            Ok(attacks) => standings.push(Standing { filter: entrant.name.clone(), attacks }),
+            Err(error) if error.is::<twiceshy::Error>() => progress.suspend(|| {
+                eprintln!("warning: {} is left out: {error}", entrant.name);
+            }),
+            Err(error) => return Err(error),
+        }
+        progress.arrive(((index + 1) * attacks.len()) as u64 * args.games);
+    }
+    progress.finish();
+
+    if standings.is_empty() {
+        return Err("no filter could take part; ask for other --filters or more --bits".into());
+    }
+    if !args.json && !args.csv {
+        args.print_table(&attacks, &standings)?;
+    }
+    Ok(if false_negatives == 0 { ExitCode::SUCCESS } else { ExitCode::from(FALSE_NEGATIVES) })
+}
+
+/// All games of a filter, by adversary.
+struct Standing {
+    filter: String,
+    attacks: Vec<Vec<Row>>,
+}
+
+impl Args {
+    fn attacks(&self) -> Vec<Attack> {
+        self.adversary.map_or_else(|| Attack::ALL.to_vec(), |attack| vec![attack])
+    }
+
+    fn entrants(&self) -> Vec<Entrant> {
+        if self.filters.is_empty() {
+            return entrants::all();
+        }
+        self.filters.iter().flat_map(|entrants| entrants.0.iter().cloned()).collect()
+    }
+
+    /// One game, shown as it goes on.
+    fn play(
+        &self,
+        attack: Attack,
+        entrant: &Entrant,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<Row, twiceshy::Error> {
+        let capacity = usize::try_from(self.keys).expect("fewer than 2^28 keys");
+        let mut filter = match self.bits {
+            Some(bits) => entrant.build_within(capacity, bits)?,
+            None => entrant.at_paper_size()?.build(capacity)?,
+        };
+        let adversary = attack.on(&Target::new(&filter, self.keys, self.ratio));
+        let title = format!("{} against {}", attack.name(), entrant.name);
+        progress.phase(title.clone());
+        let in_detail = self.adversary.is_some() && io::stderr().is_terminal();
+        let mut watch = |rounds: &[Round]| {
+            let line = format!("{title}: {}", describe(rounds));
+            if in_detail {
+                progress.suspend(|| eprintln!("{line}"));
+            } else {
+                progress.phase(line);
+            }
+        };
+        let outcome = play_watched(&mut filter, &*adversary, self.keys, seed, &mut watch)?;
+        if in_detail {
+            let winner = winner(outcome.won);
+            progress.suspend(|| eprintln!("{title}: the {winner} wins"));
+        }
+        Ok(Row {
+            schema: SCHEMA,
+            adversary: attack.name(),
+            filter: filter.label(),
+            spec: filter.spec(),
+            bits_per_key: filter.stats().bits_per_key(),
+            keys: self.keys,
+            ratio: self.ratio,
+            seed,
+            epsilon: outcome.epsilon,
+            rounds: outcome.rounds.len(),
+            queries: outcome.queries(),
+            last_round_rate: outcome.last_round_rate(),
+            overall_rate: outcome.overall_rate(),
+            named: outcome.named,
+            named_is_false_positive: outcome.named_is_false_positive,
+            won: outcome.won,
+            false_negatives: outcome.false_negatives,
+        })
+    }
+
+    fn print_table(&self, attacks: &[Attack], standings: &[Standing]) -> io::Result<()> {
+        let mut out = io::stdout();
+        let games = match self.games {
+            1 => format!("seed {}", self.seed),
+            games => format!("{} games from seed {}", count(games), self.seed),
+        };
+        let (keys, most) = (count(self.keys), count(queries(self.keys, self.ratio)));
+        writeln!(out, "{keys} keys, at most {most} distinct queries, {games}\n")?;
+        match attacks {
+            [attack] => {
+                writeln!(out, "{} {}\n\n{}", attack.name(), attack.summary(), duels(standings))
+            }
+            _ => writeln!(
+                out,
+                "{}\nHow to read it: who wins each game, or how many of its games the adversary \
+                 wins. 'twiceshy attack\nADVERSARY' shows rates and rounds.",
+                matrix(standings)
+            ),
+        }
+    }
+}
+
+/// The last round in words.
+fn describe(rounds: &[Round]) -> String {
+    let last = rounds.last().copied().unwrap_or_default();
+    let (number, queries, rate) = (rounds.len(), count(last.queries), percent(last.rate()));
+    format!("round {number}, {queries} queries, {rate} false positives")
+}
+
+fn winner(won: bool) -> &'static str {
+    if won { "adversary" } else { "filter" }
+}
+
+/// Who won one game, or how many of several the adversary did.
+fn score(games: &[Row]) -> String {
+    let won = games.iter().filter(|row| row.won).count();
+    match games {
+        [game] => winner(game.won).to_string(),
+        _ => format!("{won}/{}", games.len()),
+    }
+}
+
+/// One adversary against all: means over games.
+fn duels(standings: &[Standing]) -> Table<8> {
+    let mut table = Table::new(&[
+        "filter",
+        "bits/key",
+        "first pass",
+        "rounds",
+        "queries",
+        "last round",
+        "overall",
+        "won",
+    ]);
+    for Standing { filter, attacks } in standings {
+        let games = &attacks[0];
+        let mean =
+            |field: fn(&Row) -> f64| games.iter().map(field).sum::<f64>() / games.len() as f64;
+        table.push([
+            filter.clone(),
+            format!("{:.2}", mean(|row| row.bits_per_key)),
+            percent(mean(|row| row.epsilon)),
+            format!("{:.1}", mean(|row| row.rounds as f64)),
+            count(mean(|row| row.queries as f64).round() as u64),
+            percent(mean(|row| row.last_round_rate)),
+            percent(mean(|row| row.overall_rate)),
+            score(games),
+        ]);
+    }
+    table
+}
+
+/// All against all.
+fn matrix(standings: &[Standing]) -> Table<{ 1 + Attack::ALL.len() }> {
+    let mut header = ["filter"; 1 + Attack::ALL.len()];
+    for (column, attack) in header[1..].iter_mut().zip(Attack::ALL) {
+        *column = attack.name();
+    }
+    let mut table = Table::new(&header);
+    for Standing { filter, attacks } in standings {
+        let mut scores = attacks.iter().map(|games| score(games));
+        table.push(std::array::from_fn(|column| match column {
+            0 => filter.clone(),
+            _ => scores.next().expect("one for each adversary"),
+        }));
+    }
+    table
+}
+
+/// What is printed of each game as it ends.
+enum Output {
+    Table,
+    Json,
+    Csv(Box<csv::Writer<io::Stdout>>),
+}
+
+impl Output {
+    fn new(args: &Args) -> Self {
+        match args {
+            Args { json: true, .. } => Output::Json,
+            Args { csv: true, .. } => Output::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
+            _ => Output::Table,
+        }
+    }
+
+    fn report(&mut self, row: &Row) -> Result<(), Box<dyn Error>> {
+        if row.false_negatives != 0 {
+            let (denied, Row { adversary, spec, .. }) = (count(row.false_negatives), row);
+            eprintln!("error: {denied} false negatives of {spec} against {adversary}");
+        }
+        match self {
+            Output::Table => {}
+            Output::Json => writeln!(io::stdout(), "{}", serde_json::to_string(row)?)?,
+            Output::Csv(writer) => {
+                writer.serialize(row)?;
+                writer.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
