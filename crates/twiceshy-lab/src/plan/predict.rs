@@ -5,9 +5,9 @@
 //! | plain, plain-full, simplified, rsqf | the first-pass rate, for ever |
 //! | cyclic, varying | [`cell`](crate::model::cell), a cycle of functions |
 //! | swapping | [`swapping`](crate::model::swapping) |
-//! | cuckooing | [`cuckooing`](crate::model::cuckooing) |
+//! | cuckooing | [`cuckooing`] |
 //! | telescoping, uncompressed, extension | [`block`](crate::model::block) |
-//! | broom | [`sweep`](crate::model::sweep) |
+//! | broom | [`sweep`] |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/models.rs` compares them with the filters.
