@@ -35,6 +35,11 @@ impl Standing {
         !self.below.is_empty() && self.above.len() * 10 <= self.below.len()
     }
 
+    /// The same the other way round.
+    pub fn is_above(&self) -> bool {
+        !self.above.is_empty() && self.below.len() * 10 <= self.above.len()
+    }
+
     /// Of it, the points in a range.
     pub fn within(mut self, range: impl RangeBounds<f64>) -> Standing {
         for points in [&mut self.below, &mut self.above, &mut self.level] {
