@@ -236,7 +236,7 @@ fn the_adversary_wins_above_twenty_queries_a_key_and_loses_where_nothing_is_spen
         }
     }
     // No block is ever spent, or a spent one takes other hash functions.
-    for filter in ["uncompressed", "telescoping-reseed"] {
+    for filter in ["uncompressed, 18 bits a slot", "telescoping-reseed"] {
         for x in [5.0, 50.0, 100.0] {
             let rate = last(filter, x, 1)[0];
             assert!(rate <= allowed(39.0), "{filter} at {x}: {rate}");
