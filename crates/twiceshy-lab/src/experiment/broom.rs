@@ -82,6 +82,7 @@ fn adversary(setting: &Setting) -> Vec<Point> {
 fn largest(outcome: &Outcome) -> f64 {
     outcome.rounds.iter().map(Round::rate).fold(0.0, f64::max)
 }
+
 /// The rate that a broom filter promises.
 fn epsilon() -> f64 {
     (-REMAINDER_BITS).exp2()

@@ -35,6 +35,11 @@ impl Standing {
         !self.below.is_empty() && self.above.len() * 10 <= self.below.len()
     }
 
+    /// The same the other way round.
+    pub fn is_above(&self) -> bool {
+        !self.above.is_empty() && self.below.len() * 10 <= self.above.len()
+    }
+
     /// Of it, the points in a range.
     pub fn within(mut self, range: impl RangeBounds<f64>) -> Standing {
         for points in [&mut self.below, &mut self.above, &mut self.level] {
@@ -51,14 +56,17 @@ impl Standing {
         self
     }
 
-    /// "below at 7 of 9 points, above at 1 (A/S = 100)".
+    /// "below at 7 of 9 points, above at 1 (A/S = 100)": clearly, that is, and the
+    /// place of those that are fewer.
     pub fn text(&self) -> String {
         let (below, points, above) = (self.below.len(), self.points(), self.above.len());
-        let at = match above {
+        let at = |xs: &[f64], others: usize| match xs.len() {
             0 => String::new(),
-            _ => format!(" (A/S = {})", list(&self.above)),
+            few if few <= others => format!(" (A/S = {})", list(xs)),
+            _ => String::new(),
         };
-        format!("below at {below} of {points} points, above at {above}{at}")
+        let (at_below, at_above) = (at(&self.below, above), at(&self.above, below));
+        format!("below at {below}{at_below} of {points} points, above at {above}{at_above}")
     }
 }
 
@@ -217,5 +225,63 @@ pub fn percent(share: f64) -> String {
         percent if percent >= 10.0 => format!("{percent:.0} %"),
         percent if percent >= 0.1 => format!("{percent:.2} %"),
         percent => format!("{percent:.1e} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(panel: &str, series: &str, x: f64, mean: f64, standard_error: f64) -> Row {
+        let (panel, series) = (panel.into(), series.into());
+        Row { figure: "f".into(), panel, series, x, mean, standard_error, trials: 3 }
+    }
+
+    /// By hand: the spread of 3 and 4 is 5, so differences are clear above 15.
+    #[test]
+    fn curves_are_apart_where_their_errors_do_not_explain_it() {
+        let rows = [
+            row("p", "a", 10.0, 100.0, 3.0),
+            row("p", "a", 1.0, 100.0, 3.0),
+            row("p", "a", 5.0, 100.0, 3.0),
+            row("p", "b", 1.0, 116.0, 4.0),
+            row("p", "b", 5.0, 114.0, 4.0),
+            row("p", "b", 10.0, 84.0, 4.0),
+            row("q", "b", 1.0, 1.0, 0.0),
+        ];
+        let curves = Curves::new(&rows);
+        let standing = curves.standing("p", "a", "b");
+        let expected = Standing { below: vec![1.0], above: vec![10.0], level: vec![5.0] };
+        assert_eq!(standing, expected);
+        let text = "below at 1 (A/S = 1) of 3 points, above at 1 (A/S = 10)";
+        assert_eq!(standing.text(), text);
+        assert!(!standing.is_below() && !standing.is_above());
+        assert!(standing.clone().within(..=5.0).is_below());
+        assert_eq!(curves.standings(|panel| panel == "q", &[("a", "b")]), Standing::default());
+        // Against a number, above 9.
+        assert_eq!(curves.standing_against("p", "a", 91.1).above, []);
+        assert_eq!(curves.standing_against("p", "a", 90.0).above, [1.0, 5.0, 10.0]);
+    }
+
+    #[test]
+    fn levels_are_means_and_ratios_carry_their_errors() {
+        let rows = [row("p", "a", 1.0, 1.0, 0.3), row("p", "a", 2.0, 3.0, 0.4)];
+        let curves = Curves::new(&rows);
+        let level = curves.level("p", "a").expect("two points");
+        assert_eq!((level.mean, level.error), (2.0, 0.25));
+        let ratio = level.over(Estimate { mean: 4.0, error: 0.5 });
+        assert!((ratio.mean - 0.5).abs() < 1e-12, "{ratio}");
+        // Relative errors of an eighth each.
+        assert!((ratio.error - 0.5 * 0.125 * 2.0_f64.sqrt()).abs() < 1e-12, "{ratio}");
+        assert_eq!(curves.pooled("p", "a", 3.0, 4.0), None);
+    }
+
+    #[test]
+    fn shares_and_lists_as_people_write_them() {
+        let shares = [(0.0, "0"), (0.0037, "0.37 %"), (0.88, "88 %"), (5.8e-5, "5.8e-3 %")];
+        for (share, text) in shares {
+            assert_eq!(percent(share), text);
+        }
+        assert_eq!(list(&[5.0, 1.0, 5.0, 0.5]), "0.5, 1, 5");
     }
 }

@@ -157,3 +157,45 @@ pub fn rate(spec: &Spec, workload: &Workload, seed: u64) -> Result<f64, Failure>
     check_load(&filter)?;
     Ok(play(&mut filter, workload.queries(), &hasher)?.rate())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Size, Source};
+
+    fn uniform() -> Workload {
+        let size =
+            Size { keys: Some(2_000), ratio: 50.0, queries: Some(400_000), ..Size::default() };
+        Source::Uniform.workload(&size, 1).expect("a workload")
+    }
+
+    /// 100,000 absent keys, four queries each: 1,482 of them collide, each with
+    /// Poisson(4) queries, so the standard deviation is sqrt(1482 * (16 + 4)) of
+    /// 5,928 false positives, 2.9 %. Two-sided, 5.2 of them have probability
+    /// 2 * 10^-7.
+    #[test]
+    fn a_plain_filter_has_its_first_pass_rate() {
+        let curve = plain(8);
+        let measured = rate(&curve.spec, &uniform(), 1).expect("a rate");
+        let expected = curve.spec.first_pass_rate(LOAD);
+        assert!((measured / expected - 1.0).abs() < 5.2 * 0.029, "{measured}, {expected}");
+    }
+
+    #[test]
+    fn a_filter_that_is_less_full_than_the_papers_is_refused() {
+        let half_full = Curve::new("plain-full:f=8,k=2,b=1");
+        let error = rate(&half_full.spec, &uniform(), 1).expect_err("it has load 0.45");
+        assert!(error.to_string().contains("has load 0.4"), "{error}");
+    }
+
+    #[test]
+    fn cells_are_as_wide_as_they_are_called() {
+        for bits in [8, 11, 16] {
+            let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, bits));
+            let others = [plain(bits), swapping(bits), cuckooing(bits)];
+            for curve in others.into_iter().chain(cyclic) {
+                assert_eq!(curve.spec.cell_bits(), bits, "{}", curve.spec);
+            }
+        }
+    }
+}

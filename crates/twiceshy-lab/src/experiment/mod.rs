@@ -1,16 +1,16 @@
 //! The figures of the papers: lists of points, seed in, rows out.
 //!
-//! One file a paper. What they share: [`measure`] plays a workload, `traces` are
+//! One file a paper. What they share: `measure` plays a workload, `traces` are
 //! the papers' packet traces, `curves` reads rows for a verdict.
 
-pub mod acf;
-pub mod broom;
+mod acf;
+mod broom;
 mod curves;
-pub mod measure;
-pub mod simplified;
-pub mod support;
-pub mod telescoping;
-pub mod throughput;
+mod measure;
+mod simplified;
+mod support;
+mod telescoping;
+mod throughput;
 mod traces;
 
 pub mod runner;

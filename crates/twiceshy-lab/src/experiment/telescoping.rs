@@ -44,7 +44,7 @@ pub fn figures() -> Vec<Figure> {
         Figure {
             id: "taf-3",
             title: "Chicago traces at equal space",
-            source: "Lee et al., Telescoping Filter, figure 3",
+            source: "Lee et al., Telescoping Filter, figure 3; traffic like its traces'",
             claim: TRACE_CLAIM,
             x: X,
             y: Y,
@@ -54,7 +54,7 @@ pub fn figures() -> Vec<Figure> {
         Figure {
             id: "taf-4",
             title: "San Jose trace, and the adversary",
-            source: "Lee et al., Telescoping Filter, figure 4",
+            source: "Lee et al., Telescoping Filter, figure 4; traffic like its traces'",
             claim: "Who asks again what was a false positive gets nowhere against the telescoping \
                     filter up to |Q|/|S| of about 20, and wins above; cyclic with s = 3 resists \
                     well. On the trace the cuckooing filter is the best.",
@@ -92,7 +92,8 @@ fn filters() -> Vec<Curve> {
 
 /// What we have to add.
 fn ours() -> Vec<Curve> {
-    ["telescoping:f=8,spent=reseed", "uncompressed:f=8"].map(Curve::new).to_vec()
+    let uncompressed = Curve::new("uncompressed:f=8").named("uncompressed, 18 bits a slot");
+    vec![Curve::new("telescoping:f=8,spent=reseed"), uncompressed]
 }
 
 const ACTIVE_SET: &str = "active set";
