@@ -23,8 +23,6 @@ const RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 const QUICK_RATIOS: &[f64] = &[1.0, 5.0, 20.0, 50.0, 100.0];
 
-const QUICK_TRACE_RATIOS: &[f64] = &[1.0, 20.0, 100.0];
-
 const CELL_BITS: u32 = 11;
 
 /// Figures 2 to 4.
@@ -78,10 +76,6 @@ fn ratios(setting: &Setting) -> &'static [f64] {
     if setting.quick { QUICK_RATIOS } else { RATIOS }
 }
 
-fn trace_ratios(setting: &Setting) -> &'static [f64] {
-    if setting.quick { QUICK_TRACE_RATIOS } else { RATIOS }
-}
-
 /// The filters of the paper.
 fn filters() -> Vec<Curve> {
     let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, CELL_BITS));
@@ -127,7 +121,7 @@ fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, traces) {
         for curve in filters() {
-            for ratio in traffic.ratios(trace_ratios(setting)) {
+            for ratio in traffic.ratios(setting, RATIOS) {
                 points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
             }
         }
