@@ -4,9 +4,9 @@
 
 mod cmd;
 mod progress;
+mod standings;
 mod table;
 mod trial;
-mod workload;
 
 use std::io;
 use std::process::ExitCode;
@@ -26,7 +26,8 @@ use clap::{Parser, Subcommand};
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     disable_help_subcommand = true,
-    after_help = "Example:\n  twiceshy race                     all filters, on the default workload\n\n\
+    after_help = "Examples:\n  twiceshy race                     all filters, on the default workload\n  \
+                  twiceshy paper --quick            the papers' figures, as one page\n\n\
                   'twiceshy VERB --help' tells all about a verb, with examples."
 )]
 struct Cli {

@@ -21,6 +21,11 @@ impl Progress {
         Progress { bar: bar.with_style(style.expect("the template is well-formed")) }
     }
 
+    /// There are that many more steps to do.
+    pub fn expect(&self, steps: u64) {
+        self.bar.inc_length(steps);
+    }
+
     /// Says what is going on now.
     pub fn phase(&self, name: impl Into<String>) {
         self.bar.set_message(name.into());

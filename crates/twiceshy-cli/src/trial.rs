@@ -13,9 +13,10 @@ use serde::Serialize;
 use twiceshy::{Adapted, Digest, Error, Kind, Spec};
 use twiceshy_lab::contestant::Contestant;
 use twiceshy_lab::entrants::Entrant;
+use twiceshy_lab::random::hasher;
+use twiceshy_lab::workload::{self, Size, Source, reserve};
 
 use crate::progress::{Progress, STRIDE};
-use crate::workload::{Parameters, Workload};
 
 /// The version of [`Row`] as scripts know it.
 const SCHEMA: &str = "twiceshy.race.v1";
@@ -31,9 +32,12 @@ pub struct Row {
     pub filter: String,
     /// The full description, with the fingerprint length that fits.
     pub spec: String,
+    workload: String,
     keys: u64,
+    /// Absent keys for each stored one, rounded.
     distinct: u64,
-    zipf: f64,
+    /// The stream's exponent, if it has one.
+    zipf: Option<f64>,
     seed: u64,
     /// Memory that it was given.
     bits: f64,
@@ -43,7 +47,8 @@ pub struct Row {
     pub load: f64,
     /// The share of the absent keys that were answered "maybe" at first.
     pub first_pass_rate: f64,
-    queries: u64,
+    /// Queries in the stream.
+    pub queries: u64,
     /// Queries of the stream that were answered "maybe".
     pub false_positives: u64,
     /// Stored keys answered "absent", after the insertions or at the end.
@@ -57,7 +62,14 @@ pub struct Row {
     pub query_ns: f64,
     /// `None` where nothing was to adapt.
     pub adapt_ns: Option<f64>,
+    /// Queries and false positives so far, after each of [`CHECKPOINTS`] equal
+    /// parts of the stream.
+    #[serde(skip)]
+    pub curve: Vec<(u64, u64)>,
 }
+
+/// Points of a curve.
+const CHECKPOINTS: usize = 200;
 
 impl Row {
     /// A broom filter's space as its theorem has it, with the constant measured:
@@ -72,23 +84,74 @@ impl Row {
     }
 }
 
-/// Steps of a trial.
-pub fn steps(parameters: &Parameters) -> u64 {
-    const PASSES_OVER_THE_STORED: u64 = 3;
-    PASSES_OVER_THE_STORED * parameters.keys + parameters.negatives() + parameters.queries
+/// What all filters face with one seed: made once, and shared.
+pub struct Course {
+    /// The workload's name.
+    pub workload: String,
+    zipf: Option<f64>,
+    /// What it was drawn by.
+    pub seed: u64,
+    /// The stored keys.
+    pub stored: Vec<Digest>,
+    /// The absent keys.
+    pub absent: Vec<Digest>,
+    /// The queries: places in `absent`.
+    pub stream: Vec<u32>,
 }
 
-/// Sends a filter through the workload.
+impl Course {
+    /// Makes keys and queries.
+    ///
+    /// # Errors
+    /// There is no such workload, or no memory for it.
+    pub fn new(source: &Source, size: &Size, seed: u64) -> Result<Self, workload::Error> {
+        let workload = source.workload(size, seed)?;
+        let hasher = hasher(seed);
+        let digest = |key: u64| hasher.digest(key.to_le_bytes());
+        let mut stored = reserve(workload.stored.len() as u64, "stored keys")?;
+        stored.extend(workload.stored.iter().copied().map(digest));
+        let mut absent = reserve(workload.absent().len() as u64, "absent keys")?;
+        absent.extend(workload.absent().map(digest));
+        let mut stream = reserve(workload.len(), "queries")?;
+        stream.extend(workload.ranks());
+        let zipf = match source {
+            Source::Uniform => Some(0.0),
+            Source::Zipf(exponent) => Some(*exponent),
+            _ => None,
+        };
+        Ok(Course { workload: workload.name, zipf, seed, stored, absent, stream })
+    }
+
+    /// Steps of a trial.
+    pub fn steps(&self) -> u64 {
+        const PASSES_OVER_THE_STORED: u64 = 3;
+        PASSES_OVER_THE_STORED * self.keys() + self.negatives() + self.queries()
+    }
+
+    fn keys(&self) -> u64 {
+        self.stored.len() as u64
+    }
+
+    fn negatives(&self) -> u64 {
+        self.absent.len() as u64
+    }
+
+    fn queries(&self) -> u64 {
+        self.stream.len() as u64
+    }
+}
+
+/// Sends a filter over the course.
 ///
 /// # Errors
 /// The filter does not fit the memory, or the keys do not fit the filter.
 pub fn run(
     entrant: &Entrant,
     bits: f64,
-    workload: &Workload,
+    course: &Course,
     progress: &Progress,
 ) -> Result<Row, Error> {
-    let Workload { parameters, stored, absent, .. } = workload;
+    let Course { stored, absent, .. } = course;
     let phase = |name: &str| progress.phase(format!("{}: {name}", entrant.name));
     let mut filter = entrant.build_within(stored.len(), bits)?;
 
@@ -106,7 +169,7 @@ pub fn run(
 
     phase("stream");
     let reads_before = filter.accesses().reads;
-    let stream = play(&mut filter, workload, progress)?;
+    let stream = play(&mut filter, course, progress)?;
     let remote_reads = filter.accesses().reads - reads_before;
     phase("check");
     let denied_at_last = denied(&filter, stored, progress);
@@ -117,24 +180,26 @@ pub fn run(
         name: entrant.name.clone(),
         filter: filter.label(),
         spec: filter.spec(),
-        keys: parameters.keys,
-        distinct: parameters.distinct,
-        zipf: parameters.zipf,
-        seed: parameters.seed,
+        workload: course.workload.clone(),
+        keys: course.keys(),
+        distinct: (course.negatives() as f64 / course.keys() as f64).round() as u64,
+        zipf: course.zipf,
+        seed: course.seed,
         bits,
         bits_per_key: stats.bits_per_key(),
         load: stats.load(),
-        first_pass_rate: first_positives as f64 / parameters.negatives() as f64,
-        queries: parameters.queries,
+        first_pass_rate: first_positives as f64 / course.negatives() as f64,
+        queries: course.queries(),
         false_positives: stream.false_positives,
         false_negatives: denied_at_first + denied_at_last,
         remote_reads,
         adaptations: stats.adaptations,
         rebuilds: stats.rebuilds,
-        insert_ns: mean_ns(inserting, parameters.keys),
-        query_ns: mean_ns(querying, parameters.negatives()),
+        insert_ns: mean_ns(inserting, course.keys()),
+        query_ns: mean_ns(querying, course.negatives()),
         adapt_ns: (stream.false_positives != 0)
             .then(|| mean_ns(stream.adapting, stream.false_positives)),
+        curve: stream.curve,
     })
 }
 
@@ -142,27 +207,32 @@ pub fn run(
 struct Stream {
     false_positives: u64,
     adapting: Duration,
+    curve: Vec<(u64, u64)>,
 }
 
 /// Asks every query of the stream, and tells the filter of its false positives.
-fn play(
-    filter: &mut Contestant,
-    workload: &Workload,
-    progress: &Progress,
-) -> Result<Stream, Error> {
-    let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO };
-    for &rank in progress.watch(workload.stream.iter()) {
-        let key = workload.absent[rank as usize];
-        if filter.contains(key) {
-            stream.false_positives += 1;
-            let start = Instant::now();
-            let outcome = filter.adapt(key)?;
-            stream.adapting += start.elapsed();
-            assert!(
-                matches!(outcome, Adapted::Fixed | Adapted::Unfixed),
-                "{key:?} is not stored and was answered \"maybe\", yet adapt says {outcome:?}"
-            );
+fn play(filter: &mut Contestant, course: &Course, progress: &Progress) -> Result<Stream, Error> {
+    let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO, curve: Vec::new() };
+    let mut ranks = progress.watch(course.stream.iter());
+    let (all, mut asked) = (course.stream.len(), 0);
+    for part in 1..=CHECKPOINTS {
+        // all * part / CHECKPOINTS, without a product that may be too large.
+        let end = all / CHECKPOINTS * part + all % CHECKPOINTS * part / CHECKPOINTS;
+        for &rank in ranks.by_ref().take(end - asked) {
+            let key = course.absent[rank as usize];
+            if filter.contains(key) {
+                stream.false_positives += 1;
+                let start = Instant::now();
+                let outcome = filter.adapt(key)?;
+                stream.adapting += start.elapsed();
+                assert!(
+                    matches!(outcome, Adapted::Fixed | Adapted::Unfixed),
+                    "{key:?} is not stored and was answered \"maybe\", yet adapt says {outcome:?}"
+                );
+            }
         }
+        asked = end;
+        stream.curve.push((asked as u64, stream.false_positives));
     }
     Ok(stream)
 }

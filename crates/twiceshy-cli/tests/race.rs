@@ -1,6 +1,8 @@
 //! `twiceshy race` as a user or a script sees it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -121,17 +123,19 @@ fn filters_that_do_not_fit_are_left_out_and_named() {
     }
 }
 
+/// All of a race but its times.
+fn counts(flags: &str) -> Vec<Value> {
+    let mut rows = rows(flags);
+    for row in &mut rows {
+        for field in ["insert_ns", "query_ns", "adapt_ns"] {
+            row[field].take();
+        }
+    }
+    rows
+}
+
 #[test]
 fn a_seed_gives_the_same_counts_again() {
-    let counts = |flags: &str| -> Vec<Value> {
-        let mut rows = rows(flags);
-        for row in &mut rows {
-            for field in ["insert_ns", "query_ns", "adapt_ns"] {
-                row[field].take();
-            }
-        }
-        rows
-    };
     let flags = format!("{SMALL} --seed");
     assert_eq!(counts(&format!("{flags} 5")), counts(&format!("{flags} 5")));
     let false_positives = |rows: Vec<Value>| -> Vec<f64> {
@@ -232,6 +236,24 @@ fn wrong_flags_are_refused_with_their_reason() {
         ("--zipf inf", "'--zipf <S>': expected 0 or a positive number"),
         ("--keys 100000 --distinct 100000", "more than the 2^32 absent keys"),
         ("--keys 10 --queries 9999999999999999", "no memory for 9999999999999999 queries"),
+        ("--keys /no/such/file", "from 1 to 4294967296, or a file that exists"),
+        ("--queries -1", "unexpected argument '-1'"),
+        ("--queries 1.5", "expected a whole number, or a file that exists"),
+        ("--keys Cargo.toml", "a file of --keys needs a file of --queries"),
+        ("--queries Cargo.toml --zipf 1", "come from a file or from zipf:1: choose one"),
+        ("--queries Cargo.toml --pcap Cargo.toml", "leave out the other files"),
+        ("--pcap Cargo.toml", "Cargo.toml is damaged at byte 0: it is neither a pcap"),
+        ("--pcap /no/such/file", "/no/such/file cannot be read"),
+        ("--workload zipf", "no workload \"zipf\": there are uniform, zipf:EXPONENT"),
+        ("--workload zipf:1 --zipf 1", "cannot be used with"),
+        ("--workload flows:chicago-a --queries 5", "a number of queries of its own"),
+        ("--scale 0", "'--scale <X>': expected a number above 0"),
+        ("--seeds 0", "'--seeds <N>'"),
+        ("--json --csv", "cannot be used with"),
+        (
+            "--keys 9 --queries 9 --bits 64 --plot /no/such/place.html",
+            "place.html cannot be written",
+        ),
     ] {
         let output = race(flags);
         assert_eq!(output.status.code(), Some(2), "{flags}");
@@ -251,4 +273,144 @@ fn a_filter_that_does_not_fit_is_left_out() {
     let output = race("--keys 5000 --queries 1000 --bits 5 --filters cyclic-3");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no filter could take part"), "{}", stderr(&output));
+}
+
+#[test]
+fn every_workload_can_be_raced() {
+    for (name, zipf) in [
+        ("uniform", Some(0.0)),
+        ("zipf:0.8", Some(0.8)),
+        ("repeats:3", None),
+        ("firehose:active", None),
+        ("firehose:active:-1.5", None),
+        ("firehose:power", None),
+        ("flows:chicago-a", None),
+        ("flows:chicago-b", None),
+        ("flows:san-jose:trains", None),
+    ] {
+        let synthetic = !name.starts_with("f");
+        let keys = if synthetic { "--keys 500" } else { "--scale 0.002" };
+        for row in rows(&format!("--workload {name} {keys} --filters plain,cyclic-1 --distinct 4"))
+        {
+            assert_eq!(row["workload"], name);
+            assert_eq!(row["zipf"].as_f64(), zipf, "{row}");
+            assert_eq!(row["distinct"], 4, "{row}");
+            assert_eq!(row["false_negatives"], 0, "{row}");
+            assert!(number(&row, "queries") >= 4.0 * number(&row, "keys"), "{row}");
+        }
+    }
+}
+
+#[test]
+fn zipf_is_short_for_a_workload() {
+    let small = "--keys 2000 --queries 20000 --filters plain,swapping";
+    assert_eq!(counts(&format!("{small} --zipf 1.1")), counts(small));
+    let by_name = counts(&format!("{small} --workload zipf:0.7"));
+    assert_eq!(counts(&format!("{small} --zipf 0.7")), by_name);
+}
+
+#[test]
+fn seeds_make_rows_and_means() {
+    let flags = "--keys 5000 --queries 50000 --filters plain,cyclic-1 --seed 5";
+    let together = counts(&format!("{flags} --seeds 3"));
+    let seeds: Vec<u64> = together.iter().filter_map(|row| row["seed"].as_u64()).collect();
+    assert_eq!(seeds, [5, 5, 6, 6, 7, 7]);
+    assert_eq!(together[..2], counts(flags));
+
+    let output = race(&format!("{flags} --seeds 3"));
+    let text = String::from_utf8(output.stdout).expect("a table is text");
+    assert!(text.contains("means and standard errors of seeds 5 to 7"), "{text}");
+    for (filter, index) in [("plain", 0), ("cyclic-1", 1)] {
+        let values: Vec<f64> =
+            together[index..].iter().step_by(2).map(|row| number(row, "false_positives")).collect();
+        let mean = values.iter().sum::<f64>() / 3.0;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let cell = format!("{mean:.0} ± {:.0}", (squares / 2.0 / 3.0).sqrt());
+        let line = text.lines().find(|line| line.starts_with(&format!("{filter} "))).expect(filter);
+        assert!(line.replace(',', "").contains(&cell), "{cell} is not in {line}");
+    }
+}
+
+#[test]
+fn csv_has_the_fields_of_json() {
+    let flags = "--keys 2000 --queries 20000 --filters plain,cyclic-1";
+    let output = race(&format!("{flags} --csv"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
+    let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_string).collect();
+    let json = rows(flags);
+    let fields: BTreeSet<&String> = json[0].as_object().expect("an object").keys().collect();
+    assert_eq!(header.iter().collect::<BTreeSet<_>>(), fields);
+    let lines: Vec<HashMap<String, String>> =
+        reader.deserialize().collect::<Result<_, _>>().expect("one line a row");
+    assert_eq!(lines.len(), json.len());
+    for (line, row) in lines.iter().zip(&json) {
+        assert_eq!(row["filter"], line["filter"]);
+        assert_eq!(row["spec"], line["spec"]);
+        assert_eq!(row["false_positives"].to_string(), line["false_positives"]);
+    }
+}
+
+#[test]
+fn the_plot_has_a_curve_for_each_filter() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("race.html");
+    let path = path.to_str().expect("a plain path");
+    let flags = "--keys 2000 --queries 50000 --filters plain,cyclic-1,swapping --seeds 2";
+    let output = race(&format!("{flags} --plot {path}"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("means"), "the table comes as well");
+    let page = fs::read_to_string(path).expect("the page was written");
+    for part in ["<svg", "queries asked", "false positives so far", "plain", "cyclic-1", "swapping"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+/// Packets of raw IP as a capture: a UDP flow each port.
+fn capture(ports: impl Iterator<Item = u16>) -> Vec<u8> {
+    let header = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 101_u32];
+    let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for port in ports {
+        file.extend([0, 0, 28, 28_u32].iter().flat_map(|word| word.to_le_bytes()));
+        file.extend([0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        file.extend(port.to_be_bytes());
+        file.extend([0, 53, 0, 8, 0, 0]);
+    }
+    file
+}
+
+/// 1200 keys that come three times each, as a capture, as a log and as lists:
+/// 400 are stored, and the others are asked for 2400 times.
+#[test]
+fn files_are_raced() {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let write = |name: &str, bytes: Vec<u8>| {
+        let path = place.join(name);
+        fs::write(&path, bytes).expect("a file for the test");
+        path.to_str().expect("a plain path").to_string()
+    };
+    let stream = || (0..3600_u32).map(|query| query % 1200);
+    let lines = |numbers: &mut dyn Iterator<Item = u32>| {
+        numbers.map(|number| format!("key {number}\n")).collect::<String>().into_bytes()
+    };
+    let pcap = write("raced.pcap", capture(stream().map(|number| number as u16)));
+    let log = write("raced.log", lines(&mut stream()));
+    let stored = write("stored.txt", lines(&mut (0..400)));
+    let asked = write("asked.txt", lines(&mut stream()));
+    let binary = write("raced.bin", stream().flat_map(u32::to_le_bytes).collect());
+    for (flags, workload) in [
+        (format!("--pcap {pcap} --distinct 2"), "raced.pcap"),
+        (format!("--pcap {pcap} --keys 400"), "raced.pcap"),
+        (format!("--queries {log} --distinct 2"), "raced.log"),
+        (format!("--queries u32:{binary} --distinct 2"), "raced.bin"),
+        (format!("--keys {stored} --queries {asked}"), "asked.txt in stored.txt"),
+    ] {
+        for row in rows(&format!("{flags} --filters plain,telescoping")) {
+            for (field, value) in [("keys", 400), ("distinct", 2), ("queries", 2400)] {
+                assert_eq!(row[field], value, "{flags}: {row}");
+            }
+            assert_eq!(row["workload"], workload, "{flags}");
+            assert_eq!(row["false_negatives"], 0, "{flags}");
+        }
+    }
 }

@@ -7,6 +7,8 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use twiceshy_lab::experiment::runner::{Findings, Plan, Progress, recall, run};
 use twiceshy_lab::experiment::store::{self, Error, Store};
@@ -75,9 +77,23 @@ fn all(figure: &Figure, plan: &Plan, directory: &Path) -> Findings {
     findings.pop().expect("one figure")
 }
 
+/// The same, each trial as slow as its seed says: with several threads they end
+/// in another order than they begin.
+fn slow_seeds(setting: &Setting) -> Vec<Point> {
+    let slow = |mut point: Point| {
+        let run = point.run;
+        point.run = Box::new(move |seed| {
+            thread::sleep(Duration::from_micros(seed % 3000));
+            run(seed)
+        });
+        point
+    };
+    seeds(setting).into_iter().map(slow).collect()
+}
+
 #[test]
 fn rows_do_not_depend_on_threads() {
-    let figure = figure("seeds", seeds);
+    let figure = figure("seeds", slow_seeds);
     let rows = [1, 2, 7].map(|jobs| {
         let directory = Directory::new(&format!("threads-{jobs}"));
         all(&figure, &plan(jobs), &directory.0).rows
@@ -184,6 +200,18 @@ fn finished_rows_are_not_done_again_and_what_a_kill_cut_off_is() {
 }
 
 #[test]
+fn a_row_of_another_number_of_trials_is_another_row() {
+    fn fewer(setting: &Setting) -> Vec<Point> {
+        seeds(setting).into_iter().map(|point| Point { trials: 2, ..point }).collect()
+    }
+    let directory = Directory::new("trials");
+    all(&figure("trials", seeds), &plan(1), &directory.0);
+    let rows = all(&figure("trials", fewer), &plan(1), &directory.0).rows;
+    assert_eq!(rows.len(), 10);
+    assert!(rows.iter().all(|row| row.trials == 2));
+}
+
+#[test]
 fn a_stopped_run_keeps_its_rows_and_goes_on_later() {
     let figure = figure("stop", seeds);
     let plan = plan(2);
@@ -273,8 +301,8 @@ fn progress_goes_from_the_first_trial_to_the_last() {
     let done: Vec<u64> = seen.iter().map(|progress| progress.done).collect();
     assert_eq!(done, (1..=80).collect::<Vec<u64>>());
     assert!(seen.iter().all(|progress| progress.total == 80));
-    assert!(seen[78].remaining > std::time::Duration::ZERO);
-    assert_eq!(seen[79].remaining, std::time::Duration::ZERO);
+    assert!(seen[78].remaining > Duration::ZERO);
+    assert_eq!(seen[79].remaining, Duration::ZERO);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use twiceshy_lab::experiment::runner::{self, Findings, Plan, Progress};
 use twiceshy_lab::experiment::store::{self, Store};
 use twiceshy_lab::experiment::{Figure, Row, Setting, figures};
 use twiceshy_lab::report::{self, Page};
+use twiceshy_lab::workload::{self, KeyFile, Recording};
 
 /// Measures the figures of the papers again, and says whether we see what they show.
 ///
@@ -61,6 +62,20 @@ pub struct Args {
     #[arg(long, value_name = "J")]
     jobs: Option<NonZero<usize>>,
 
+    /// A packet capture (pcap, pcapng) for the figures about traces
+    ///
+    /// Instead of generated ones. Flows are the keys; the first ones are stored,
+    /// the packets of the others are queries.
+    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+    pcap: Option<PathBuf>,
+
+    /// A stream of keys for the figures about traces
+    ///
+    /// One a line, as in a log; or numbers, as "u32:FILE" or "u64:FILE". The first
+    /// distinct keys are stored, the others are queries.
+    #[arg(long, value_name = "FILE")]
+    keys: Option<KeyFile>,
+
     /// Print the rows as JSON, one object a line
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -95,14 +110,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let chosen = args.choose(&figures)?;
-    let plan = args.plan();
+    let plan = args.plan()?;
     let store = Store::new(&args.out, &plan.describe());
     let stop = stop_at_ctrl_c()?;
 
     let bar = bar();
     let findings = runner::run(&chosen, &plan, &store, &stop, &|progress| show(&bar, progress));
     bar.finish_and_clear();
-    let findings = findings?;
+    let findings = findings.map_err(|error| match error {
+        store::Error::OtherSetting { .. } => format!("{error} (the directory is --out)"),
+        store::Error::Io { .. } => error.to_string(),
+    })?;
 
     let report = args.out.join(REPORT);
     let page = page(&figures, &chosen, &findings, &plan, &store);
@@ -133,14 +151,19 @@ impl Args {
         Ok(figures.iter().filter(|figure| self.figures.is_empty() || named(figure)).collect())
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> Result<Plan, workload::Error> {
+        let recording = match (&self.pcap, &self.keys) {
+            (Some(path), _) => Some(Recording::of_capture(path)?),
+            (None, Some(file)) => Some(Recording::of_keys(file)?),
+            (None, None) => None,
+        };
         let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        Plan {
-            setting: Setting { quick: self.quick, recording: None },
+        Ok(Plan {
+            setting: Setting { quick: self.quick, recording: recording.map(Arc::new) },
             seed: self.seed,
             trials: self.trials,
             jobs: self.jobs.unwrap_or_else(cores),
-        }
+        })
     }
 
     /// Rows for machines, or verdicts for people; then these go beside the rows.

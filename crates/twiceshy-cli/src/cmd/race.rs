@@ -1,21 +1,29 @@
 //! `twiceshy race`: every filter, at equal memory, on the same workload.
 
 use std::error::Error;
+use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use twiceshy_lab::entrants::{self, Entrant, Entrants};
+use twiceshy_lab::workload::{KeyFile, MAX_ABSENT, Recording, Size, Source};
 
 use crate::progress::Progress;
-use crate::table::{Table, count, nanoseconds, percent};
-use crate::trial::{self, Row};
-use crate::workload::{MAX_NEGATIVES, Parameters, Workload};
+use crate::standings::Standings;
+use crate::table::count;
+use crate::trial::{self, Course, Row};
 
-/// Races filters at equal memory on one skewed stream of queries.
+/// Races filters at equal memory on one stream of queries.
 ///
 /// Each filter stores the same keys in the same memory. It is asked once for
-/// every absent key (the first pass), and then answers a Zipf-distributed stream
-/// of queries for absent keys; it is told of every false positive as it happens.
+/// every absent key (the first pass), and then answers a stream of queries for
+/// absent keys; it is told of every false positive as it happens.
+///
+/// Of a trace (FireHose, flows, a capture, a log) the first distinct keys are
+/// stored, as many as leave --distinct others for each, and the stream is the
+/// rest of it; queries for stored keys are left out, since no filter gets them
+/// wrong.
 ///
 /// Times are means of one operation at a time. "insert" includes the insertion
 /// into the remote, which is held in memory; "query" is taken in the first pass;
@@ -29,26 +37,47 @@ use crate::workload::{MAX_NEGATIVES, Parameters, Workload};
   twiceshy race
   twiceshy race --filters plain,cyclic-1,swapping --zipf 0.8
   twiceshy race --bits 9 --filters 'cyclic-2:k=3; cyclic-2:k=2,b=4'
+  twiceshy race --workload flows:chicago-a --scale 0.1 --seeds 5 --plot race.html
+  twiceshy race --pcap capture.pcapng --distinct 3
+  twiceshy race --keys hosts.txt --queries u32:requests.bin
   twiceshy race --keys 10000 --queries 200000 --json > race.jsonl")]
 pub struct Args {
-    /// Keys to store
-    #[arg(long, value_name = "N", default_value_t = 250_000, allow_negative_numbers = true)]
-    #[arg(value_parser = positive)]
-    keys: u64,
+    /// Keys to store, or a file of them [default: 250000, or as a trace has it]
+    ///
+    /// A file has one key a line, or little-endian numbers if its name begins
+    /// with u32: or u64: or ends in .u32le or .u64le; it may be compressed (.gz,
+    /// .zst). It needs a file of --queries.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = positive_or_file)]
+    keys: Option<Amount>,
 
     /// Distinct absent keys that are asked for, for each stored key
     #[arg(long, value_name = "A", default_value_t = 10, allow_negative_numbers = true)]
     #[arg(value_parser = positive)]
     distinct: u64,
 
-    /// Queries in the stream, all for absent keys
-    #[arg(long, value_name = "Q", default_value_t = 5_000_000)]
-    queries: u64,
+    /// Queries in the stream, or a file of them [default: 5000000, or as a trace has it]
+    ///
+    /// A file without one of --keys is a trace, such as an access log.
+    #[arg(long, value_name = "Q", value_parser = number_or_file)]
+    queries: Option<Amount>,
 
-    /// Exponent of the stream's Zipf distribution; 0 is uniform
-    #[arg(long, value_name = "S", default_value_t = 1.1, allow_negative_numbers = true)]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["zipf", "pcap"])]
+    #[arg(help = "Where keys and queries come from [default: zipf:1.1]", long_help = workload_help())]
+    workload: Option<Source>,
+
+    /// Short for --workload zipf:S; 0 is uniform
+    #[arg(long, value_name = "S", allow_negative_numbers = true, conflicts_with = "pcap")]
     #[arg(value_parser = exponent)]
-    zipf: f64,
+    zipf: Option<f64>,
+
+    /// Races on the flows of a packet capture (pcap or pcapng, also .gz or .zst)
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+
+    /// Makes a trace smaller by this factor, 0 to 1
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share)]
+    scale: f64,
 
     /// Memory bits a key that every filter must stay within, 2 to 64
     ///
@@ -66,9 +95,44 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Races to run, with as many seeds from --seed on
+    ///
+    /// The table then shows means with their standard errors; JSON and CSV still
+    /// have a row for each seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: u32,
+
     /// Print one JSON object a line instead of a table
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     json: bool,
+
+    /// Print CSV instead of a table
+    #[arg(long)]
+    csv: bool,
+
+    /// Write a page with the false positives over the stream, filter by filter
+    #[arg(long, value_name = "FILE.html")]
+    plot: Option<PathBuf>,
+}
+
+/// A number, or the file that takes its place.
+#[derive(Clone, Debug)]
+enum Amount {
+    Number(u64),
+    File(KeyFile),
+}
+
+fn workload_help() -> String {
+    format!(
+        "Where keys and queries come from [default: zipf:1.1]\n\n\
+         Synthetic: uniform and zipf draw each query anew; repeats asks for every absent key \
+         equally often, in random order.\n\n\
+         Traces: FireHose's active set and power law, as in the telescoping filter's paper; flows \
+         as on the three links of the papers, shuffled or in packet trains.\n\n\
+         Names: {}.",
+        Source::NAMES
+    )
 }
 
 fn filters_help() -> String {
@@ -84,8 +148,32 @@ fn filters_help() -> String {
 }
 
 fn positive(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX_NEGATIVES).contains(number));
-    number.ok_or_else(|| format!("expected a whole number from 1 to {MAX_NEGATIVES}"))
+    let number = text.parse().ok().filter(|number| (1..=MAX_ABSENT).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from 1 to {MAX_ABSENT}"))
+}
+
+fn positive_or_file(text: &str) -> Result<Amount, String> {
+    match positive(text) {
+        Ok(number) => Ok(Amount::Number(number)),
+        Err(expected) => file(text).ok_or(format!("{expected}, or a file that exists")),
+    }
+}
+
+fn number_or_file(text: &str) -> Result<Amount, String> {
+    match text.parse() {
+        Ok(number) => Ok(Amount::Number(number)),
+        Err(_) => file(text).ok_or("expected a whole number, or a file that exists".to_string()),
+    }
+}
+
+fn file(text: &str) -> Option<Amount> {
+    let Ok(file) = text.parse::<KeyFile>();
+    file.path.exists().then_some(Amount::File(file))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0.0 && *number <= 1.0);
+    number.ok_or_else(|| "expected a number above 0, at most 1, such as 0.1".to_string())
 }
 
 fn exponent(text: &str) -> Result<f64, String> {
@@ -101,41 +189,58 @@ fn memory_bits(text: &str) -> Result<f64, String> {
 /// Some filter denied a stored key.
 const FALSE_NEGATIVES: u8 = 1;
 
+/// Keys and queries where nothing else is said.
+const KEYS: u64 = 250_000;
+const QUERIES: u64 = 5_000_000;
+const ZIPF: f64 = 1.1;
+
 /// Runs the race.
 ///
 /// # Errors
-/// A workload that is too large, an output that is closed, or no filter that fits.
+/// A workload that cannot be made, an output that cannot be written, or no
+/// filter that fits.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let entrants = args.entrants();
-    let parameters = args.parameters();
-    parameters.check()?;
-    let trial_steps = trial::steps(&parameters);
-    let progress = Progress::new(parameters.steps() + trial_steps * entrants.len() as u64);
-    let workload = Workload::new(&parameters, &progress)?;
+    let progress = Progress::new(0);
+    progress.phase("workload");
+    let source = args.source()?;
+    let size = args.size(&source)?;
 
-    let mut rows: Vec<Row> = Vec::new();
-    for (index, entrant) in entrants.iter().enumerate() {
-        match trial::run(entrant, args.bits, &workload, &progress) {
-            Ok(row) => {
-                progress.suspend(|| args.report(&row))?;
-                rows.push(row);
+    let mut output = Output::new(args);
+    let mut standings = Standings::new(entrants.len(), args.bits);
+    let mut steps = 0;
+    for seed in (args.seed..).take(args.seeds as usize) {
+        progress.phase(format!("seed {seed}: workload"));
+        let course = Course::new(&source, &size, seed)?;
+        progress.expect(course.steps() * entrants.len() as u64);
+        for (index, entrant) in entrants.iter().enumerate() {
+            match trial::run(entrant, args.bits, &course, &progress) {
+                Ok(row) => {
+                    progress.suspend(|| output.report(&row, args.bits))?;
+                    standings.push(index, row);
+                }
+                Err(error) => {
+                    progress.suspend(|| eprintln!("warning: {} is left out: {error}", entrant.name))
+                }
             }
-            Err(error) => {
-                progress.suspend(|| eprintln!("warning: {} is left out: {error}", entrant.name));
-            }
+            steps += course.steps();
+            progress.arrive(steps);
         }
-        progress.arrive(parameters.steps() + trial_steps * (index as u64 + 1));
+        standings.describe(&course);
     }
     progress.finish();
 
-    if rows.is_empty() {
+    if standings.is_empty() {
         return Err("no filter could take part; allow more --bits".into());
     }
-    if !args.json {
-        print_table(args, &rows)?;
+    if let Some(path) = &args.plot {
+        let written = fs::write(path, standings.page().html());
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     }
-    let lossless = rows.iter().all(|row| row.false_negatives == 0);
-    Ok(if lossless { ExitCode::SUCCESS } else { ExitCode::from(FALSE_NEGATIVES) })
+    if matches!(output, Output::Table) {
+        write!(io::stdout(), "{standings}")?;
+    }
+    Ok(if standings.lossless() { ExitCode::SUCCESS } else { ExitCode::from(FALSE_NEGATIVES) })
 }
 
 impl Args {
@@ -146,81 +251,100 @@ impl Args {
         self.filters.iter().flat_map(|entrants| entrants.0.iter().cloned()).collect()
     }
 
-    fn parameters(&self) -> Parameters {
-        Parameters {
-            keys: self.keys,
-            distinct: self.distinct,
-            queries: self.queries,
-            zipf: self.zipf,
-            seed: self.seed,
+    /// Where keys come from; files are read here, once for all seeds.
+    fn source(&self) -> Result<Source, Box<dyn Error>> {
+        let generated = match (&self.workload, self.zipf) {
+            (Some(source), _) => Some(source.clone()),
+            (None, zipf) => zipf.map(Source::Zipf),
+        };
+        let recording = match (&self.keys, &self.queries, &self.pcap) {
+            (Some(Amount::File(keys)), Some(Amount::File(queries)), None) => {
+                Recording::of_lists(keys, queries)?
+            }
+            (Some(Amount::File(_)), _, None) => {
+                return Err("a file of --keys needs a file of --queries".into());
+            }
+            (_, Some(Amount::File(queries)), None) => Recording::of_keys(queries)?,
+            (Some(Amount::File(_)), _, Some(_)) | (_, Some(Amount::File(_)), Some(_)) => {
+                return Err(
+                    "--pcap has keys and queries of its own: leave out the other files".into()
+                );
+            }
+            (_, _, Some(path)) => Recording::of_capture(path)?,
+            _ => return Ok(generated.unwrap_or(Source::Zipf(ZIPF))),
+        };
+        match generated {
+            Some(source) => {
+                Err(format!("keys and queries come from a file or from {source}: choose one")
+                    .into())
+            }
+            None => Ok(Source::Recording(recording.into())),
+        }
+    }
+
+    fn size(&self, source: &Source) -> Result<Size, String> {
+        let number = |amount: &Option<Amount>| match amount {
+            Some(Amount::Number(number)) => Some(*number),
+            _ => None,
+        };
+        let (mut keys, mut queries) = (number(&self.keys), number(&self.queries));
+        match source {
+            Source::Uniform | Source::Zipf(_) => {
+                keys = keys.or(Some(KEYS));
+                queries = queries.or(Some(QUERIES));
+            }
+            Source::ActiveSet { .. } | Source::PowerLaw => {}
+            Source::Repeats(_) | Source::Flows { .. } | Source::Recording(_) => {
+                if let Some(queries) = queries {
+                    return Err(format!(
+                        "{source} has a number of queries of its own: leave out --queries {queries}"
+                    ));
+                }
+                if matches!(source, Source::Repeats(_)) {
+                    keys = keys.or(Some(KEYS));
+                }
+            }
+        }
+        Ok(Size { keys, ratio: self.distinct as f64, queries, scale: self.scale })
+    }
+}
+
+/// What is printed as soon as a row is there.
+enum Output {
+    /// Nothing: the table comes at the end.
+    Table,
+    Json,
+    Csv(Box<csv::Writer<io::Stdout>>),
+}
+
+impl Output {
+    fn new(args: &Args) -> Self {
+        match (args.json, args.csv) {
+            (true, _) => Output::Json,
+            (_, true) => Output::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
+            _ => Output::Table,
         }
     }
 
     /// Prints what cannot wait for the table.
-    fn report(&self, row: &Row) -> io::Result<()> {
+    fn report(&mut self, row: &Row, bits: f64) -> io::Result<()> {
         if row.false_negatives != 0 {
             let denied = count(row.false_negatives);
             eprintln!("error: {}: {denied} false negatives ({})", row.name, row.spec);
         }
-        if row.bits_per_key > self.bits {
+        if row.bits_per_key > bits {
             eprintln!(
-                "warning: {} takes {:.3} bits a key, more than {} ({})",
-                row.name, row.bits_per_key, self.bits, row.spec
+                "warning: {} takes {:.3} bits a key, more than {bits} ({})",
+                row.name, row.bits_per_key, row.spec
             );
         }
-        if self.json {
-            writeln!(io::stdout(), "{}", serde_json::to_string(row)?)?;
-        }
-        Ok(())
-    }
-}
-
-fn print_table(args: &Args, rows: &[Row]) -> io::Result<()> {
-    let mut table = Table::new(&[
-        "filter",
-        "bits/key",
-        "load",
-        "first pass",
-        "false pos.",
-        "remote reads",
-        "insert ns",
-        "query ns",
-        "adapt ns",
-        "false neg.",
-    ]);
-    for row in rows {
-        table.push([
-            row.name.clone(),
-            format!("{:.3}", row.bits_per_key),
-            format!("{:.3}", row.load),
-            percent(row.first_pass_rate),
-            count(row.false_positives),
-            count(row.remote_reads),
-            nanoseconds(Some(row.insert_ns)),
-            nanoseconds(Some(row.query_ns)),
-            nanoseconds(row.adapt_ns),
-            count(row.false_negatives),
-        ]);
-    }
-    writeln!(
-        io::stdout(),
-        "{} keys, {} absent keys, {} queries (Zipf {}), at most {} bits a key, seed {}\n\n\
-         {table}\n\
-         How to read it: \"first pass\" is the false-positive rate before any adaptation; false \
-         positives and\nremote reads are those of the whole stream, where a filter that does not \
-         adapt pays for a mistake\nagain each time it is asked (so its total hangs on which popular \
-         keys it hits: try another --seed).",
-        count(args.keys),
-        count(args.keys * args.distinct),
-        count(args.queries),
-        args.zipf,
-        args.bits,
-        args.seed,
-    )?;
-    for row in rows {
-        if let Some(space) = row.space_beside_the_fingerprints() {
-            writeln!(io::stdout(), "{}: {space}", row.name)?;
+        match self {
+            Output::Table => Ok(()),
+            Output::Json => writeln!(io::stdout(), "{}", serde_json::to_string(row)?),
+            Output::Csv(writer) => {
+                writer.serialize(row).map_err(io::Error::from)?;
+                writer.flush()
+            }
         }
     }
-    Ok(())
 }

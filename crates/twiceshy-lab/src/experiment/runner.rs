@@ -380,7 +380,7 @@ fn name(point: &Point) -> String {
 }
 
 /// The mean and its standard error; 0 with one value.
-fn mean_and_error(values: &[f64]) -> (f64, f64) {
+pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     if values.len() < 2 {

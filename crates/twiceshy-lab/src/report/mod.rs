@@ -3,7 +3,7 @@
 //! ```text
 //! scale.rs    a range of numbers on an axis: where a number is, which are labelled
 //! marker.rs   how a curve looks: colour, shape, dashes
-//! plot.rs     curves as an SVG: inline in a page, or a file of its own
+//! plot.rs     curves as an SVG, to be put into a page
 //! page.rs     sections of plots and tables as one HTML file
 //! figure.rs   a figure of a paper and its rows as a section
 //! text.rs     numbers for people, escapes for HTML and for addresses

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::marker::{COLOURS, Look, STYLE};
+use super::marker::Look;
 use super::scale::{Scale, Tick};
 use super::text::{escape, number, wrap};
 use crate::experiment::Axis;
@@ -56,17 +56,7 @@ impl Plot {
     /// The plot as an element of a page that has the page's styles.
     #[must_use]
     pub fn svg(&self) -> String {
-        Drawing::of(self).element("")
-    }
-
-    /// The plot as a file of its own.
-    #[must_use]
-    pub fn file(&self) -> String {
-        let style = format!("<style>{COLOURS}{STYLE}svg{{background:var(--paper)}}</style>");
-        format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n",
-            Drawing::of(self).element(&style)
-        )
+        Drawing::of(self).element()
     }
 }
 
@@ -118,7 +108,7 @@ impl<'a> Drawing<'a> {
         self.bottom() - share * PLOT_HEIGHT
     }
 
-    fn element(&self, style: &str) -> String {
+    fn element(&self) -> String {
         let mut body = String::new();
         self.draw_title(&mut body);
         self.draw_y_axis(&mut body);
@@ -136,8 +126,8 @@ impl<'a> Drawing<'a> {
             self.plot.x.label
         ));
         format!(
-            "<svg class=\"plot\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} \
-             {height:.0}\" role=\"img\" aria-label=\"{name}\">{style}{body}</svg>"
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} \
+             {height:.0}\" role=\"img\" aria-label=\"{name}\">{body}</svg>"
         )
     }
 
@@ -438,9 +428,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_its_own_has_its_styles_and_no_text_is_markup() {
-        let file = plot(LINEAR, &[("<b>&", &[(0.0, 1.0, 0.0)])]).file();
-        assert!(file.starts_with("<?xml") && file.contains("--s0:#0072b2"));
-        assert!(file.contains("&lt;b&gt;&amp;") && !file.contains("<b>"));
+    fn no_text_is_markup() {
+        let svg = plot(LINEAR, &[("<b>&", &[(0.0, 1.0, 0.0)])]).svg();
+        assert!(svg.contains("&lt;b&gt;&amp;") && !svg.contains("<b>"));
     }
 }

@@ -15,8 +15,11 @@
 //! know how many distinct keys a trace has before it can say which are stored.
 
 mod active_set;
+mod capture;
 mod error;
 mod flows;
+mod input;
+mod key_file;
 mod permutation;
 mod power_law;
 mod recording;
@@ -28,9 +31,10 @@ mod zipf;
 pub use active_set::ActiveSet;
 pub use error::{Error, reserve};
 pub use flows::{Flows, Order, Trace};
+pub use key_file::{Format, KeyFile};
 pub use permutation::Permutation;
 pub use power_law::PowerLaw;
-pub use recording::{Numbering, Recording};
+pub use recording::Recording;
 pub use repeats::Repeats;
 pub use source::Source;
 pub use stream::{MAX_ABSENT, Ranks, Size, Workload};

@@ -5,8 +5,12 @@ use crate::random::mix;
 /// Enough for the order to pass for random; four are the least with a proof.
 const ROUNDS: usize = 6;
 
-/// A bijection of `0..len`, drawn by a seed: a Feistel network on the smallest
-/// power of two that holds `len`, walked until it falls below `len`.
+/// Halves of fewer than six bits would show a bias. What the walk costs is
+/// bounded: all indices together visit each number of the power of two once.
+const LEAST_BITS: u32 = 12;
+
+/// A bijection of `0..len`, drawn by a seed: a Feistel network on a power of two
+/// that holds `len`, walked until it falls below `len`.
 ///
 /// ```text
 ///   high ──▶ xor ◀── F_round(low) ── low      and the halves change places
@@ -27,8 +31,7 @@ impl Permutation {
     #[must_use]
     pub fn new(len: u64, seed: u64) -> Self {
         assert!(len <= 1 << 63, "{len} is beyond 2^63");
-        // Two bits at least: a half without bits would leave numbers where they are.
-        let bits = len.next_power_of_two().ilog2().max(2);
+        let bits = len.next_power_of_two().ilog2().max(LEAST_BITS);
         let mut key = mix(seed);
         let round_keys = std::array::from_fn(|_| {
             key = mix(key);

@@ -33,7 +33,7 @@ impl Recording {
     ) -> Result<Self, Error> {
         let mut numbering = Numbering::<Key, BuildHasherDefault<Mixed>>::default();
         let mut stream = reserve(len, "elements of a stream")?;
-        for key in keys.take(stream.capacity()) {
+        for (_, key) in (0..len).zip(keys) {
             stream.push(numbering.number(&key)?);
         }
         Ok(Recording { name, distinct: numbering.len(), stream, stored: None })
@@ -41,8 +41,7 @@ impl Recording {
 }
 
 /// Numbers for keys, in the order of their first appearance.
-#[derive(Debug)]
-pub struct Numbering<K, S = RandomState> {
+pub(super) struct Numbering<K, S = RandomState> {
     numbers: HashMap<K, u32, S>,
 }
 
@@ -54,10 +53,7 @@ impl<K, S: Default> Default for Numbering<K, S> {
 
 impl<K: Hash + Eq, S: BuildHasher> Numbering<K, S> {
     /// The number of a key, which is copied only when it is new.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] for a new key beyond 2^32.
-    pub fn number<Q>(&mut self, key: &Q) -> Result<u32, Error>
+    pub(super) fn number<Q>(&mut self, key: &Q) -> Result<u32, Error>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -73,15 +69,8 @@ impl<K: Hash + Eq, S: BuildHasher> Numbering<K, S> {
     }
 
     /// Distinct keys so far.
-    #[must_use]
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.numbers.len() as u64
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
     }
 }
 

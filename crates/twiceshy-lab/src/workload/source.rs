@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::{ActiveSet, Error, Flows, Order, PowerLaw, Recording, Size, Trace, Workload};
+use super::{ActiveSet, Error, Flows, Key, Order, PowerLaw, Recording, Size, Trace, Workload};
 
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,55 +45,55 @@ impl Source {
     /// A size that is missing or does not fit.
     pub fn workload(&self, size: &Size, seed: u64) -> Result<Workload, Error> {
         size.check()?;
-        let name = self.to_string();
-        match self {
-            Source::Uniform | Source::Zipf(_) | Source::Repeats(_) => {
-                self.synthetic(name, size, seed)
-            }
-            Source::Recording(recording) => Workload::recorded(name, recording.clone(), size),
-            generated => {
-                let recording = Arc::new(generated.record(name.clone(), size, seed)?);
-                // It is of the wanted size already.
-                Workload::recorded(name, recording, &Size { scale: 1.0, ..*size })
-            }
-        }
-    }
-
-    fn synthetic(&self, name: String, size: &Size, seed: u64) -> Result<Workload, Error> {
-        let missing = |what| Error::Missing { source: self.to_string(), what };
-        let keys = size.keys.filter(|&keys| keys > 0).ok_or_else(|| missing("keys"))?;
-        let absent = size.absent(keys)?;
-        let exponent = match *self {
-            Source::Repeats(times) => {
-                return Workload::repeated(name, keys, absent, times, seed);
-            }
-            Source::Zipf(exponent) => exponent,
-            _ => 0.0,
-        };
-        let queries = size.queries.ok_or_else(|| missing("queries"))?;
-        Workload::drawn(name, keys, absent, exponent, queries, seed)
-    }
-
-    /// The stream of a generator, numbered.
-    fn record(&self, name: String, size: &Size, seed: u64) -> Result<Recording, Error> {
         let queries = |full| size.queries.unwrap_or_else(|| size.scaled(full));
         match *self {
+            Source::Uniform => self.drawn(0.0, size, seed),
+            Source::Zipf(exponent) => self.drawn(exponent, size, seed),
+            Source::Repeats(times) => {
+                let (keys, absent) = self.sizes(size)?;
+                Workload::repeated(self.to_string(), keys, absent, times, seed)
+            }
             Source::ActiveSet { exponent } => {
                 let keys = ActiveSet::scaled(exponent, size.scale, seed);
-                Recording::of_generated(name, queries(ActiveSet::QUERIES), keys)
+                self.recorded(queries(ActiveSet::QUERIES), keys, size)
             }
             Source::PowerLaw => {
                 let keys = PowerLaw::within(size.scaled(PowerLaw::RANGE).max(2), seed);
-                Recording::of_generated(name, queries(PowerLaw::QUERIES), keys)
+                self.recorded(queries(PowerLaw::QUERIES), keys, size)
             }
             Source::Flows { trace, order } => {
                 let packets = Flows::new(trace, order, size.scale, seed)?;
-                Recording::of_generated(name, packets.len() as u64, packets)
+                self.recorded(packets.len() as u64, packets, size)
             }
-            Source::Uniform | Source::Zipf(_) | Source::Repeats(_) | Source::Recording(_) => {
-                unreachable!("{self} has no stream to number")
-            }
+            Source::Recording(ref recording) => Workload::recorded(recording.clone(), size),
         }
+    }
+
+    fn drawn(&self, exponent: f64, size: &Size, seed: u64) -> Result<Workload, Error> {
+        let (keys, absent) = self.sizes(size)?;
+        let queries = size.queries.ok_or_else(|| self.missing("queries"))?;
+        Workload::drawn(self.to_string(), keys, absent, exponent, queries, seed)
+    }
+
+    /// Stored and absent keys of a synthetic source.
+    fn sizes(&self, size: &Size) -> Result<(u64, u64), Error> {
+        let keys = size.keys.filter(|&keys| keys > 0).ok_or_else(|| self.missing("keys"))?;
+        Ok((keys, size.absent(keys)?))
+    }
+
+    fn missing(&self, what: &'static str) -> Error {
+        Error::Missing { source: self.to_string(), what }
+    }
+
+    /// A trace of `len` keys, which is of the wanted size already.
+    fn recorded(
+        &self,
+        len: u64,
+        keys: impl Iterator<Item = Key>,
+        size: &Size,
+    ) -> Result<Workload, Error> {
+        let recording = Recording::of_generated(self.to_string(), len, keys)?;
+        Workload::recorded(Arc::new(recording), &Size { scale: 1.0, ..*size })
     }
 }
 

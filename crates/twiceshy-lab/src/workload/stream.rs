@@ -20,8 +20,8 @@ pub struct Size {
     /// a length of their own, which this overrules; it counts queries for
     /// stored keys too, before they are dropped.
     pub queries: Option<u64>,
-    /// Below 1, a smaller trace of the same shape, for quick runs; no matter to
-    /// synthetic sources.
+    /// Below 1, a smaller trace of the same shape, for quick runs: of a
+    /// recording, its beginning. No matter to synthetic sources.
     pub scale: f64,
 }
 
@@ -123,11 +123,8 @@ impl Workload {
     /// The protocol of the papers on a trace: its first `keys` distinct keys are
     /// stored, and all its other elements are queries. Queries for stored keys
     /// are dropped: they are true positives, which no filter gets wrong.
-    pub(super) fn recorded(
-        name: String,
-        recording: Arc<Recording>,
-        size: &Size,
-    ) -> Result<Self, Error> {
+    pub(super) fn recorded(recording: Arc<Recording>, size: &Size) -> Result<Self, Error> {
+        let name = recording.name.clone();
         let take = usize::try_from(size.scaled(recording.stream.len() as u64))
             .map_or(recording.stream.len(), |take| take.min(recording.stream.len()));
         // Numbers are those of first appearances, so the largest one of a prefix
@@ -235,8 +232,10 @@ impl Iterator for Ranks<'_> {
                 *left = left.checked_sub(1)?;
                 Some(zipf.draw())
             }
-            // Below the number of absent keys.
-            Ranks::Repeated(repeats) => repeats.next().map(|rank| rank as u32),
+            Ranks::Repeated(repeats) => {
+                let rank = repeats.next()?;
+                Some(u32::try_from(rank).expect("it is below the number of absent keys"))
+            }
             Ranks::Recorded(numbers, stored) => {
                 numbers.find_map(|number| number.checked_sub(*stored))
             }

@@ -1,0 +1,226 @@
+//! What comes of a race: a table for people, and a page with curves. With
+//! several seeds, means and their standard errors.
+
+use std::fmt;
+
+use twiceshy_lab::experiment::Axis;
+use twiceshy_lab::experiment::runner::mean_and_error;
+use twiceshy_lab::report::{Page, Plot, Section, Series, Sheet};
+
+use crate::table::{Table, count, nanoseconds, percent};
+use crate::trial::{Course, Row};
+
+/// The rows of all filters and seeds.
+pub struct Standings {
+    bits: f64,
+    /// Of each entrant, a row for each seed; none where it was left out.
+    entrants: Vec<Vec<Row>>,
+    courses: Vec<Sizes>,
+}
+
+/// How large a course was.
+struct Sizes {
+    workload: String,
+    seed: u64,
+    keys: u64,
+    absent: u64,
+    queries: u64,
+}
+
+/// A mean with its standard error, where it is of several.
+struct Mean {
+    mean: f64,
+    error: Option<f64>,
+}
+
+impl Mean {
+    fn of(rows: &[Row], value: impl Fn(&Row) -> f64) -> Self {
+        let values: Vec<f64> = rows.iter().map(value).collect();
+        let (mean, error) = mean_and_error(&values);
+        Mean { mean, error: (values.len() > 1).then_some(error) }
+    }
+
+    fn print(&self, number: impl Fn(f64) -> String) -> String {
+        match self.error {
+            None => number(self.mean),
+            Some(error) => format!("{} ± {}", number(self.mean), number(error)),
+        }
+    }
+}
+
+/// A mean of counts.
+fn whole(number: f64) -> String {
+    count(number.round() as u64)
+}
+
+const HEADER: [&str; 10] = [
+    "filter",
+    "bits/key",
+    "load",
+    "first pass",
+    "false pos.",
+    "remote reads",
+    "insert ns",
+    "query ns",
+    "adapt ns",
+    "false neg.",
+];
+
+impl Standings {
+    /// Of a race of that many filters at that many bits a key.
+    pub fn new(entrants: usize, bits: f64) -> Self {
+        Standings { bits, entrants: vec![Vec::new(); entrants], courses: Vec::new() }
+    }
+
+    /// Adds what an entrant did with a seed.
+    pub fn push(&mut self, entrant: usize, row: Row) {
+        self.entrants[entrant].push(row);
+    }
+
+    /// The rows of each filter that took part.
+    fn filters(&self) -> impl Iterator<Item = &[Row]> {
+        self.entrants.iter().map(Vec::as_slice).filter(|rows| !rows.is_empty())
+    }
+
+    /// Keeps in mind what the filters faced.
+    pub fn describe(&mut self, course: &Course) {
+        self.courses.push(Sizes {
+            workload: course.workload.clone(),
+            seed: course.seed,
+            keys: course.stored.len() as u64,
+            absent: course.absent.len() as u64,
+            queries: course.stream.len() as u64,
+        });
+    }
+
+    /// Whether no filter took part.
+    pub fn is_empty(&self) -> bool {
+        self.filters().next().is_none()
+    }
+
+    /// Whether no filter denied a stored key.
+    pub fn lossless(&self) -> bool {
+        self.filters().flatten().all(|row| row.false_negatives == 0)
+    }
+
+    fn cells(&self) -> impl Iterator<Item = [String; HEADER.len()]> {
+        self.filters().map(|rows| {
+            let mean = |value: fn(&Row) -> f64| Mean::of(rows, value);
+            let adapting: Vec<f64> = rows.iter().filter_map(|row| row.adapt_ns).collect();
+            let adapt_ns = (!adapting.is_empty()).then(|| mean_and_error(&adapting).0);
+            [
+                rows[0].name.clone(),
+                format!("{:.3}", mean(|row| row.bits_per_key).mean),
+                format!("{:.3}", mean(|row| row.load).mean),
+                mean(|row| row.first_pass_rate).print(percent),
+                mean(|row| row.false_positives as f64).print(whole),
+                mean(|row| row.remote_reads as f64).print(whole),
+                nanoseconds(Some(mean(|row| row.insert_ns).mean)),
+                nanoseconds(Some(mean(|row| row.query_ns).mean)),
+                nanoseconds(adapt_ns),
+                count(rows.iter().map(|row| row.false_negatives).sum()),
+            ]
+        })
+    }
+
+    /// What was raced on, in one line.
+    fn conditions(&self) -> String {
+        let mean = |value: fn(&Sizes) -> u64| {
+            let values: Vec<f64> = self.courses.iter().map(|course| value(course) as f64).collect();
+            whole(mean_and_error(&values).0)
+        };
+        let (first, last) = match &self.courses[..] {
+            [] => return String::new(),
+            [one] => (one, one),
+            [first, .., last] => (first, last),
+        };
+        let seeds = match self.courses.len() {
+            1 => format!("seed {}", first.seed),
+            _ => format!("means and standard errors of seeds {} to {}", first.seed, last.seed),
+        };
+        format!(
+            "{} keys, {} absent keys, {} queries ({}), at most {} bits a key, {seeds}",
+            mean(|course| course.keys),
+            mean(|course| course.absent),
+            mean(|course| course.queries),
+            first.workload,
+            self.bits,
+        )
+    }
+
+    /// The page with the curves.
+    pub fn page(&self) -> Page {
+        let plot = Plot {
+            title: String::new(),
+            x: Axis { label: "queries asked", log: false },
+            y: Axis { label: "false positives so far", log: true },
+            series: self.filters().map(curve).collect(),
+        };
+        let rows: Vec<_> = self.cells().collect();
+        let sheet = Sheet {
+            header: HEADER.map(str::to_string).to_vec(),
+            rows: rows.into_iter().map(Vec::from).collect(),
+            csv: csv(self.filters().flatten()),
+        };
+        let reading = "The scale is logarithmic: the same distance is the same factor. A filter \
+                       that does not adapt pays for a mistake each time it is asked; one that \
+                       adapts pays about once, and its curve rises more slowly as keys come again.";
+        Page {
+            title: "A race of filters".to_string(),
+            about: vec![format!("{}.", self.conditions())],
+            sections: vec![Section {
+                id: "race".to_string(),
+                title: "False positives over the stream".to_string(),
+                facts: vec![("How to read it".to_string(), reading.to_string())],
+                plots: vec![plot],
+                table: Some(sheet),
+                ..Section::default()
+            }],
+        }
+    }
+}
+
+/// The mean curve of a filter.
+fn curve(rows: &[Row]) -> Series {
+    let points = (0..rows[0].curve.len()).map(|index| {
+        let queries = Mean::of(rows, |row| row.curve[index].0 as f64);
+        let false_positives = Mean::of(rows, |row| row.curve[index].1 as f64);
+        (queries.mean, false_positives.mean, false_positives.error.unwrap_or(0.0))
+    });
+    Series { label: rows[0].name.clone(), points: points.collect() }
+}
+
+/// All rows, for machines.
+fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).expect("a row is flat, and memory takes all");
+    }
+    let bytes = writer.into_inner().expect("memory takes all");
+    String::from_utf8(bytes).expect("names and numbers are text")
+}
+
+impl fmt::Display for Standings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(&HEADER);
+        for cells in self.cells() {
+            table.push(cells);
+        }
+        writeln!(
+            f,
+            "{}\n\n\
+             {table}\n\
+             How to read it: \"first pass\" is the false-positive rate before any adaptation; \
+             false positives and\nremote reads are those of the whole stream, where a filter that \
+             does not adapt pays for a mistake\nagain each time it is asked (so its total hangs \
+             on which popular keys it hits: try more --seeds).",
+            self.conditions(),
+        )?;
+        for rows in self.filters() {
+            if let Some(space) = rows[0].space_beside_the_fingerprints() {
+                writeln!(f, "{}: {space}", rows[0].name)?;
+            }
+        }
+        Ok(())
+    }
+}
