@@ -316,6 +316,10 @@ fn seeds_make_rows_and_means() {
     let seeds: Vec<u64> = together.iter().filter_map(|row| row["seed"].as_u64()).collect();
     assert_eq!(seeds, [5, 5, 6, 6, 7, 7]);
     assert_eq!(together[..2], counts(flags));
+    // After the last seed comes the first.
+    let last =
+        counts("--keys 100 --queries 10 --filters plain --seeds 2 --seed 18446744073709551615");
+    assert_eq!((&last[0]["seed"], &last[1]["seed"]), (&u64::MAX.into(), &0.into()));
 
     let output = race(&format!("{flags} --seeds 3"));
     let text = String::from_utf8(output.stdout).expect("a table is text");

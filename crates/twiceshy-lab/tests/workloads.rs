@@ -122,7 +122,8 @@ fn a_permutation_sends_pairs_everywhere() {
     let pairs = [(0, 1), (0, 64), (4095, 1), (2048, 2049)];
     check(4096, 100_000, &pairs, 8, |place| place / 512);
     check(4096, 100_000, &pairs, 8, |place| place % 8);
-    check(12, 20_000, &[(0, 1), (10, 5)], 12, |place| place);
+    // A network of narrow halves is 10 sigma off here.
+    check(12, 150_000, &[(0, 1)], 12, |place| place);
 }
 
 /// 1000 keys, each 1000 times: exactly as often, and spread like a shuffle.

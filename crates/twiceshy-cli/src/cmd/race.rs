@@ -209,7 +209,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let mut output = Output::new(args);
     let mut standings = Standings::new(entrants.len(), args.bits);
     let mut steps = 0;
-    for seed in (args.seed..).take(args.seeds as usize) {
+    for race in 0..args.seeds {
+        let seed = args.seed.wrapping_add(race.into());
         progress.phase(format!("seed {seed}: workload"));
         let course = Course::new(&source, &size, seed)?;
         progress.expect(course.steps() * entrants.len() as u64);
