@@ -177,7 +177,8 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
     let pairs = OTHERS.map(|other| ("telescoping", other));
     let active = |panel: &str| panel == ACTIVE_SET;
-    let few = curves.standings(active, &pairs).within(..*MODERATE.start());
+    let cuckooing = curves.standings(active, &[("telescoping", "cuckooing")]);
+    let cuckooing = cuckooing.within(..=*MODERATE.end());
     let moderate = curves.standings(active, &pairs).within(MODERATE);
     let swapping = curves.standings(active, &[("swapping", "telescoping")]);
     let pooled = |series, from, to| curves.pooled(ACTIVE_SET, series, from, to);
@@ -190,11 +191,11 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
     ] else {
         return Verdict { seen: false, text: "rows are missing".into() };
     };
-    let but = match few.above.len() {
-        0 => String::new(),
-        _ => format!(
-            " (and above at A/S = {}, where the cuckooing filter's first pass costs half)",
-            list(&few.above)
+    let but = match cuckooing.above.as_slice() {
+        [] => String::new(),
+        above => format!(
+            " (at A/S = {} the cuckooing filter is better, whose first pass costs half)",
+            list(above)
         ),
     };
     Verdict {
