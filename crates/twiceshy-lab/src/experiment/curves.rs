@@ -30,7 +30,7 @@ impl Standing {
     }
 
     /// Clearly below somewhere, and clearly above at a tenth as many points at
-    /// most: so many come about by chance where means are of three trials.
+    /// most: so many come about by chance where means are of few trials.
     pub fn is_below(&self) -> bool {
         !self.below.is_empty() && self.above.len() * 10 <= self.below.len()
     }

@@ -17,7 +17,6 @@ const Y: Axis = Axis { label: "false-positive rate", log: true };
 
 const RATIOS: &[f64] =
     &[1.0, 3.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
-const QUICK_RATIOS: &[f64] = &[1.0, 5.0, 20.0, 100.0];
 
 const CELLS: [u32; 3] = [8, 12, 16];
 
@@ -83,10 +82,6 @@ pub fn figures() -> Vec<Figure> {
     ]
 }
 
-fn ratios(setting: &Setting) -> &'static [f64] {
-    if setting.quick { QUICK_RATIOS } else { RATIOS }
-}
-
 /// The six filters, each in cells of so many bits.
 fn filters(cell_bits: u32) -> Vec<Curve> {
     let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, cell_bits));
@@ -100,7 +95,7 @@ fn over_cuckooing(setting: &Setting) -> Vec<Point> {
         let (panel, against) = (format!("{cell_bits} bits a cell"), cuckooing(cell_bits));
         for traffic in Traffic::of(setting, &Trace::ALL) {
             for curve in [swapping(cell_bits), cyclic(1, cell_bits)] {
-                for ratio in traffic.ratios(ratios(setting)) {
+                for ratio in traffic.ratios(setting, RATIOS) {
                     points.push(traffic.times(setting, &panel, &curve, &against, ratio));
                 }
             }
@@ -115,7 +110,7 @@ fn at_equal_space(setting: &Setting, trace: Trace) -> Vec<Point> {
         for cell_bits in CELLS {
             let panel = format!("{cell_bits} bits a cell, {}", traffic.name());
             for curve in filters(cell_bits) {
-                for ratio in traffic.ratios(ratios(setting)) {
+                for ratio in traffic.ratios(setting, RATIOS) {
                     points.push(traffic.rate(setting, &panel, &curve, ratio));
                 }
             }

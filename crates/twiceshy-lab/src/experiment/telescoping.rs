@@ -23,8 +23,6 @@ const RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 const QUICK_RATIOS: &[f64] = &[1.0, 5.0, 20.0, 50.0, 100.0];
 
-const QUICK_TRACE_RATIOS: &[f64] = &[1.0, 20.0, 100.0];
-
 const CELL_BITS: u32 = 11;
 
 /// Figures 2 to 4.
@@ -78,10 +76,6 @@ fn ratios(setting: &Setting) -> &'static [f64] {
     if setting.quick { QUICK_RATIOS } else { RATIOS }
 }
 
-fn trace_ratios(setting: &Setting) -> &'static [f64] {
-    if setting.quick { QUICK_TRACE_RATIOS } else { RATIOS }
-}
-
 /// The filters of the paper.
 fn filters() -> Vec<Curve> {
     let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, CELL_BITS));
@@ -127,7 +121,7 @@ fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, traces) {
         for curve in filters() {
-            for ratio in traffic.ratios(trace_ratios(setting)) {
+            for ratio in traffic.ratios(setting, RATIOS) {
                 points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
             }
         }
@@ -183,7 +177,8 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
     let pairs = OTHERS.map(|other| ("telescoping", other));
     let active = |panel: &str| panel == ACTIVE_SET;
-    let few = curves.standings(active, &pairs).within(..*MODERATE.start());
+    let cuckooing = curves.standings(active, &[("telescoping", "cuckooing")]);
+    let cuckooing = cuckooing.within(..=*MODERATE.end());
     let moderate = curves.standings(active, &pairs).within(MODERATE);
     let swapping = curves.standings(active, &[("swapping", "telescoping")]);
     let pooled = |series, from, to| curves.pooled(ACTIVE_SET, series, from, to);
@@ -196,11 +191,11 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
     ] else {
         return Verdict { seen: false, text: "rows are missing".into() };
     };
-    let but = match few.above.len() {
-        0 => String::new(),
-        _ => format!(
-            " (and above at A/S = {}, where the cuckooing filter's first pass costs half)",
-            list(&few.above)
+    let but = match cuckooing.above.as_slice() {
+        [] => String::new(),
+        above => format!(
+            " (at A/S = {} the cuckooing filter is better, whose first pass costs half)",
+            list(above)
         ),
     };
     Verdict {

@@ -18,6 +18,9 @@ use crate::workload::{Order, Recording, Size, Source, Trace, Workload};
 /// Flows of a generated trace in a quick run.
 const QUICK_FLOWS: f64 = 20_000.0;
 
+/// The ratios of a quick run.
+const FEW_RATIOS: [f64; 4] = [1.0, 5.0, 20.0, 100.0];
+
 /// A ratio that leaves fewer keys to store is left out of a recording's figure.
 const LEAST_KEYS: f64 = 100.0;
 
@@ -58,9 +61,13 @@ impl Traffic {
         }
     }
 
-    /// The ratios of a figure that it can have.
-    pub fn ratios(&self, usual: &[f64]) -> Vec<f64> {
-        let Traffic::Recorded(recording) = self else { return usual.to_vec() };
+    /// The ratios of a figure that it has: shuffled, which is there to show how
+    /// much the order matters, only a few of them.
+    pub fn ratios(&self, setting: &Setting, usual: &[f64]) -> Vec<f64> {
+        let Traffic::Recorded(recording) = self else {
+            let few = setting.quick || matches!(self, Traffic::Like(_, Order::Shuffled));
+            return if few { FEW_RATIOS.to_vec() } else { usual.to_vec() };
+        };
         let distinct = recording.distinct as f64;
         match recording.stored {
             Some(stored) => vec![distinct / stored as f64 - 1.0],
