@@ -330,8 +330,7 @@ fn better_in_long_cells(rows: &[Row]) -> Verdict {
                 continue;
             };
             seen &= match expected {
-                // In 16 bits a quick run sees too few collisions to tell clearly.
-                Better => varying.mean < swapping.mean,
+                Better => varying.clearly_below(swapping),
                 NotWorse => !swapping.clearly_below(varying),
                 Worse => swapping.clearly_below(varying),
             };
