@@ -88,7 +88,7 @@ fn the_extending_filter_collapses_at_20_queries_a_key() {
 #[test]
 fn broom_filters_keep_epsilon_in_every_round() {
     for spec in ["broom:f=8", "broom:f=8,form=faithful"] {
-        for per_key in [1, 10, 50] {
+        for per_key in [1, 10, 50, 100] {
             let played = play_with(spec, per_key, 30_000);
             for round in &played.outcome.rounds {
                 let most = 1.0 / 256.0 + 5.5 * (1.0 / 256.0 / round.queries as f64).sqrt();
