@@ -351,6 +351,78 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
     }
 }
 
+/// A filter whose remote is the bare set of digests.
+pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
+    /// The same keys in a filter for `capacity` of them, what it learned included
+    /// where it can be.
+    fn larger(
+        &self,
+        capacity: usize,
+        remote: &mut (dyn Ordered + 'static),
+    ) -> Result<Box<dyn OrderedFilter>>;
+}
+
+impl<F: Filter<Remote = dyn Ordered> + Clone + Send + Sync + 'static> OrderedFilter for F {
+    fn larger(
+        &self,
+        capacity: usize,
+        remote: &mut (dyn Ordered + 'static),
+    ) -> Result<Box<dyn OrderedFilter>> {
+        let mut copy = self.clone();
+        copy.grow(capacity, remote)?;
+        Ok(Box::new(copy))
+    }
+}
+
+/// An empty filter in front of a bare set of digests.
+///
+/// # Errors
+/// [`Error::Spec`] for a kind that needs to know more, or a capacity of nothing.
+pub(crate) fn ordered(spec: Spec, capacity: usize) -> Result<Box<dyn OrderedFilter>> {
+    let bins = spec.bins_for(capacity)?;
+    make_ordered(spec, Origin::Empty { capacity, bins })
+}
+
+/// The filter in a file, if it is one in front of a bare set of digests.
+///
+/// # Errors
+/// [`Error::Format`], [`Error::Spec`].
+pub(crate) fn load_ordered(bytes: &[u8]) -> Result<Box<dyn OrderedFilter>> {
+    let reader = Reader::open(bytes)?;
+    make_ordered(spec_of(&reader)?, Origin::Saved(reader))
+}
+
+fn make_ordered(spec: Spec, origin: Origin<'_>) -> Result<Box<dyn OrderedFilter>> {
+    Ok(match (spec.kind(), spec.form) {
+        (Kind::Plain, _) => Box::new(built::<Plain>(spec, origin)?),
+        (Kind::Simplified, _) => Box::new(built::<Simplified>(spec, origin)?),
+        (Kind::Rsqf, _) => Box::new(built::<Rsqf>(spec, origin)?),
+        (Kind::Telescoping, _) => Box::new(built::<Telescoping>(spec, origin)?),
+        (Kind::Uncompressed, _) => Box::new(built::<Uncompressed>(spec, origin)?),
+        (Kind::Extension, _) => Box::new(built::<Extending>(spec, origin)?),
+        (Kind::Broom, Form::Practical) => Box::new(built::<Broom>(spec, origin)?),
+        _ => {
+            let reason = "its remote is more than a store in digest order; use telescoping, \
+                          uncompressed, extension, broom (form=practical), rsqf, plain or \
+                          simplified";
+            return Err(Error::spec(spec.to_string(), reason));
+        }
+    })
+}
+
+/// Where a filter alone comes from.
+enum Origin<'a> {
+    Empty { capacity: usize, bins: usize },
+    Saved(Reader<'a>),
+}
+
+fn built<F: Build>(spec: Spec, origin: Origin<'_>) -> Result<F> {
+    match origin {
+        Origin::Empty { capacity, bins } => Ok(F::empty(spec, capacity, bins)),
+        Origin::Saved(reader) => F::read(spec, reader),
+    }
+}
+
 fn pair<F, M>(spec: Spec, source: Source<'_>) -> Result<BoxedWhole>
 where
     F: Build + Send + Sync + 'static,
@@ -358,12 +430,12 @@ where
 {
     let pair: Pair<F, M> = match source {
         Source::Empty { capacity, bins } => {
-            let filter = F::empty(spec, capacity, bins);
+            let filter: F = built(spec, Origin::Empty { capacity, bins })?;
             let memory = M::for_cells(filter.stats().cells);
             Pair { filter, memory }
         }
         Source::Saved { filter, remote } => {
-            Pair { filter: F::read(spec, filter)?, memory: M::open(remote)? }
+            Pair { filter: built(spec, Origin::Saved(filter))?, memory: M::open(remote)? }
         }
     };
     if !pair.memory.fits(pair.filter.stats().cells) {

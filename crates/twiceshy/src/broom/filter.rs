@@ -34,6 +34,7 @@
 //! of one quotient and signature do not share a group.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::any::{Build, spec_of};
 use crate::batch::in_batches;
@@ -694,6 +695,14 @@ impl<F: Form> Filter for BroomFilter<F> {
         self.counts.adaptations += 1;
         // The sweep may have given the query itself another hash.
         Ok(if self.contains(digest) { Adapted::Unfixed } else { Adapted::Fixed })
+    }
+
+    /// The digests that share the digest's own quotient. (What the sweep of an
+    /// adaptation rehashes is elsewhere.)
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        let quotients = self.level.quotients();
+        let quotient = Place::new(digest, quotients).quotient;
+        digests_of(quotient..=quotient, quotients)
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {

@@ -92,16 +92,8 @@ impl<R: Rule> Adaptive<R> {
         Self::read(spec, reader)
     }
 
-    /// The range of digests that share a digest's quotient: all that can make it
-    /// a false positive, and all that [`Adaptive::adapt_with`] needs.
-    #[must_use]
-    pub fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
-        let quotient = self.place(digest).quotient;
-        digests_of(quotient..=quotient, self.runs.quotients())
-    }
-
     /// [`Filter::adapt`] for a caller who has read the stored digests of the
-    /// query's [range](Adaptive::range), in order, to prove it absent: no
+    /// query's [range](Filter::range), in order, to prove it absent: no
     /// further access, unless a block's budget is spent and its remainders have
     /// to be recomputed, or the list cannot be that of the range. A list that was
     /// right once and is no longer may cost false negatives.
@@ -472,6 +464,13 @@ impl<R: Rule> Filter for Adaptive<R> {
             return Ok(Adapted::Stored);
         }
         self.fix(&place, &stored, remote)
+    }
+
+    /// The digests that share its quotient: all that can make it a false
+    /// positive.
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        let quotient = self.place(digest).quotient;
+        digests_of(quotient..=quotient, self.runs.quotients())
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
