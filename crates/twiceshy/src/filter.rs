@@ -67,8 +67,9 @@ pub trait Filter {
         digest..=digest
     }
 
-    /// Builds the filter again from its remote for `capacity` keys, with new
-    /// hash functions and all adaptation forgotten.
+    /// Builds the filter again from its remote for `capacity` keys. Adaptive
+    /// quotient filters keep what they have learned; others take new hash
+    /// functions and forget it.
     ///
     /// # Errors
     /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that

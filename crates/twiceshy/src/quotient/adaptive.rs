@@ -39,6 +39,7 @@ use super::rule::{Learned, Rule};
 use super::runs::Runs;
 
 mod changes;
+mod growth;
 
 use changes::{blocks_of, number_among, within};
 
@@ -237,6 +238,7 @@ impl<R: Rule> Adaptive<R> {
         capacity: usize,
         slots: usize,
         extra: Option<Digest>,
+        past: Past,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
         let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
@@ -249,6 +251,9 @@ impl<R: Rule> Adaptive<R> {
             }
             let place = fresh.place(digest);
             let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
+        }
+        if past == Past::Kept {
+            self.teach(&mut fresh, extra, remote)?;
         }
         let old = self.counts;
         fresh.counts = Stats {
@@ -277,6 +282,13 @@ impl<R: Rule> Adaptive<R> {
         }
         Ok(())
     }
+}
+
+/// What becomes of what was learned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Past {
+    Kept,
+    Forgotten,
 }
 
 /// [`Filter::contains`].
@@ -414,7 +426,7 @@ impl<R: Rule> Filter for Adaptive<R> {
         let size = self.spec.growth(capacity, slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
-            .renewed(larger, more_slots, Some(digest), remote)?
+            .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
             .ok_or(Error::Full { digest, len, capacity })?;
         if renewed.runs.len() != len + 1 {
             return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
@@ -475,7 +487,7 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
         let slots = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, remote)?;
+        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
         let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
         *self = fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
         Ok(())
@@ -483,7 +495,8 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let capacity = self.counts.capacity;
-        let renewed = self.renewed(capacity, self.runs.quotients(), None, remote)?;
+        let renewed =
+            self.renewed(capacity, self.runs.quotients(), None, Past::Forgotten, remote)?;
         *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
         Ok(())
     }
