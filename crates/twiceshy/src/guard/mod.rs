@@ -155,7 +155,7 @@ impl<S: Store> Guard<S> {
                  one it was made with",
             ));
         }
-        let generation = header.map_or(0, |header| header.generation);
+        let generation = header.map_or_else(new_generation, |header| header.generation);
         let mut guard = Guard {
             store,
             hasher,
@@ -547,13 +547,20 @@ impl<S: Store> Guard<S> {
         if self.dirty.load(Ordering::Acquire) {
             return Ok(());
         }
-        let generation = self.generation.load(Ordering::Relaxed) + 1;
+        let generation = new_generation();
         let header = Header { tag: self.hasher.tag(), generation };
         self.store.set_header(header).map_err(Error::Remote)?;
         self.generation.store(generation, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
+}
+
+/// A number that no other state of any store has. Numbers that were counted would
+/// come again in a store that was made anew or taken back to a backup, and a
+/// snapshot from before would pass for its own.
+fn new_generation() -> u64 {
+    getrandom::u64().expect("the operating system gives random bytes")
 }
 
 /// Two keys with one digest: 10^-21 for 10^9 keys.

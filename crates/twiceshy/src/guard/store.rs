@@ -58,8 +58,8 @@ pub type Change<'a> = (Digest, Option<&'a [u8]>);
 pub struct Header {
     /// The tag of the hasher that made its digests.
     pub tag: u64,
-    /// Changes with the first write after a snapshot of the filter: a snapshot
-    /// of another generation is not of this store.
+    /// A random number, another one before the first write after a snapshot of
+    /// the filter: a snapshot of another generation is not of this store.
     pub generation: u64,
 }
 
