@@ -272,10 +272,19 @@ impl Writer<'_> {
     fn grow(&mut self, room: usize, store: &impl Store) -> Result<()> {
         let digests = self.digests(&EVERY_DIGEST, store)?;
         let keys = digests.len();
-        let capacity = room.max(keys + keys / 2 + 1);
+        let mut capacity = room.max(keys + keys / 2 + 1);
         let mut staged = Staged::default();
         staged.add(EVERY_DIGEST, digests);
-        let larger = self.shard.look(|filter| filter.larger(capacity, &mut staged))?;
+        let spec = self.shard.look(|filter| filter.spec());
+        let larger = loop {
+            match self.shard.look(|filter| filter.larger(capacity, &mut staged)) {
+                // No hash functions were found: more room, as long as there is more.
+                Err(Error::Spec { .. }) if spec.bins_for(capacity).is_ok() => {
+                    capacity += capacity / 4 + 1;
+                }
+                outcome => break outcome?,
+            }
+        };
         *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
         self.shard.keys.store(keys, Ordering::Relaxed);
         self.shard.capacity.store(capacity, Ordering::Relaxed);
