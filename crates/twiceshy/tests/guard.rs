@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use harness::Random;
-use stores::{
-    Call, Hooked, SPECS, When, hasher, is_adaptive, spec, stored_count, stored_value,
-};
+use stores::{Call, Hooked, SPECS, When, hasher, is_adaptive, spec, stored_count, stored_value};
 use twiceshy::{
     Adapted, Error, Guard, GuardOptions, GuardStats, KeyHasher, MemoryStore, Opened, RemoteError,
     Store,
@@ -321,9 +319,7 @@ impl Fuse {
             return Ok(());
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
-        if self.left.load(Ordering::Relaxed) > 0
-            && self.left.fetch_sub(1, Ordering::Relaxed) == 1
-        {
+        if self.left.load(Ordering::Relaxed) > 0 && self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.burnt.store(true, Ordering::Relaxed);
             return Err("unplugged".into());
         }
@@ -353,33 +349,61 @@ fn note(
     }
 }
 
+/// Whether a missing key is answered "absent" when it was asked for once. (The
+/// sweep of a broom filter may give a query that it fixes another hash that
+/// collides; a few times more will do.)
+fn goes<S: Store>(text: &str, guard: &Guard<S>, missing: &[u8]) -> bool {
+    let times = if text.starts_with("broom") { 20 } else { 1 };
+    (0..times).any(|_| {
+        assert!(!guard.contains(missing).expect("plugged"), "{text}: it is not stored");
+        !guard.may_contain(missing)
+    })
+}
+
 /// Puts, lists, misses, removals and growth, with one call of the store that
 /// fails. Returns how many calls there were.
-fn survive(text: &str, number: u64, after: bool, shard_bits: u32) -> u64 {
-    let context = format!("{text}, call {number}, after: {after}, 2^{shard_bits} shards");
+fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
+    let context = format!("{text}, call {number}, after: {after}, look: {look}");
     let fuse = Fuse::lit(number, after);
     let hook = fuse.clone();
     let store = Arc::new(Hooked::new(move |_: Call, when: When| hook.burn(when)));
-    let options = options(text, 10, shard_bits);
+    let options = options(text, 10, 1);
     let open = || Guard::open(store.clone(), hasher(), &options);
     // What fails at first works the second time.
     let guard = open().or_else(|_| open()).expect("unplugged only once");
     let mut possible = Possible::new();
+    // What a failure left is asked for at once, or much later.
+    let mut looked = !look || !is_adaptive(text);
+    let mut after_changes = |keys: &[Vec<u8>]| {
+        if !looked && fuse.burnt.load(Ordering::Relaxed) {
+            for key in keys {
+                let truth = stored_value(&store.memory, key);
+                assert_eq!(guard.get(key).expect("plugged"), truth, "{context}");
+                let kept = truth.is_some() || !goes(text, &guard, key);
+                assert_eq!(kept, truth.is_some(), "{context}");
+            }
+            looked = true;
+        }
+    };
     for number in 0..60 {
-        let (text, value) = (key(number), key(3 * number));
-        let outcome = guard.put(&text, &value).map(usize::from);
-        note(&mut possible, &[(text, Some(value))], &outcome);
+        let (own, value) = (key(number), key(3 * number));
+        let outcome = guard.put(&own, &value).map(usize::from);
+        after_changes(std::slice::from_ref(&own));
+        note(&mut possible, &[(own, Some(value))], &outcome);
         // Misses that make the filter adapt, and learn while it grows.
         let missing = key(1000 + number);
         assert!(!matches!(guard.get(&missing), Ok(Some(_))), "{context}");
         if number % 5 == 4 {
             let gone = key(number - 2);
             let outcome = guard.remove(&gone).map(usize::from);
+            after_changes(std::slice::from_ref(&gone));
             note(&mut possible, &[(gone, None)], &outcome);
         }
         if number % 20 == 19 {
             let records: Vec<_> = (0..7).map(|more| (key(number + more), key(more))).collect();
             let outcome = guard.put_many(&records);
+            let keys: Vec<_> = records.iter().map(|(key, _)| key.clone()).collect();
+            after_changes(&keys);
             let changes: Vec<_> =
                 records.into_iter().map(|(key, value)| (key, Some(value))).collect();
             note(&mut possible, &changes, &outcome);
@@ -397,11 +421,6 @@ fn survive(text: &str, number: u64, after: bool, shard_bits: u32) -> u64 {
         assert!(states.contains(&truth), "{context}: {truth:?} is none of {states:?}");
         assert!(truth.is_none() || guard.may_contain(key), "{context}: a false negative");
         assert_eq!(guard.get(key).expect("plugged"), truth, "{context}");
-    }
-    // Now each fingerprint without a record has shown itself.
-    if is_adaptive(text) {
-        assert_eq!(guard.stats().keys, stored_count(&store.memory), "{context}: orphans");
-        guard.check().unwrap_or_else(|broken| panic!("{context}: {broken}"));
     }
     // Whatever happened, guard and store work.
     for number in 0..100 {
@@ -428,14 +447,49 @@ fn survive(text: &str, number: u64, after: bool, shard_bits: u32) -> u64 {
 #[test]
 fn a_store_that_fails_anywhere_loses_nothing() {
     for text in SPECS {
-        for shard_bits in [0, 2] {
-            let calls = survive(text, 0, false, shard_bits);
-            assert!(calls > 150, "{text}: {calls}");
-            for number in 1..=calls {
-                for after in [false, true] {
-                    survive(text, number, after, shard_bits);
-                }
+        let calls = survive(text, 0, false, false);
+        assert!(calls > 150, "{text}: {calls}");
+        for number in 1..=calls {
+            for (after, look) in [(false, false), (false, true), (true, false), (true, true)] {
+                survive(text, number, after, look);
             }
+        }
+    }
+}
+
+/// A put that fails leaves a fingerprint, which goes when its key is asked for:
+/// wherever the filter keeps it.
+#[test]
+fn what_a_failed_put_leaves_goes_when_it_shows_itself() {
+    for text in SPECS.iter().filter(|text| is_adaptive(text)) {
+        let full = Arc::new(AtomicBool::new(false));
+        let hook = full.clone();
+        let store = Arc::new(Hooked::new(move |call: Call, when: When| {
+            let fails = hook.load(Ordering::Relaxed) && call == Call::Write && when == When::Before;
+            if fails { Err("no space left".into()) } else { Ok(()) }
+        }));
+        let guard = Guard::open(store.clone(), hasher(), &options(text, 900, 0)).expect("empty");
+        for number in 0..900 {
+            guard.put(key(number), "value").expect("room");
+        }
+        full.store(true, Ordering::Relaxed);
+        let (mut gone, mut dropped) = (0, 0);
+        for missing in (1000..3000).map(key) {
+            let before = guard.stats().keys;
+            guard.put(&missing, "value").expect_err("a full disk");
+            assert!(guard.may_contain(&missing), "{text}: it was to be stored");
+            gone += usize::from(goes(text, &guard, &missing));
+            dropped += usize::from(guard.stats().keys <= before);
+        }
+        // A block of an extension filter may have too small a budget for a query.
+        let least = if text.starts_with("extension") { 1900 } else { 2000 };
+        assert!(gone >= least, "{text}: {gone} of 2000");
+        // Some are taken for another key's, whose own then has no owner: they
+        // stay until they cause a false positive themselves.
+        assert!(dropped > 1000, "{text}: {dropped} of 2000");
+        full.store(false, Ordering::Relaxed);
+        for number in 0..900 {
+            assert!(guard.contains(key(number)).expect("in memory"), "{text}");
         }
     }
 }
@@ -472,4 +526,121 @@ fn writes_that_keep_failing_do_not_fill_the_memory() {
             assert!(guard.contains(key(number)).expect("in memory"), "{text}");
         }
     }
+}
+
+fn open_with(
+    store: &Arc<MemoryStore>,
+    hasher: KeyHasher,
+    options: &GuardOptions,
+    snapshot: Option<&[u8]>,
+) -> Result<Guard<Arc<MemoryStore>>, Error> {
+    Guard::open_with(store.clone(), hasher, options, snapshot, &mut |_, _| ())
+}
+
+#[test]
+fn another_hasher_is_an_error_before_anything_is_answered() {
+    let store = Arc::new(MemoryStore::default());
+    let options = options("telescoping:f=8", 100, 2);
+    let guard = open_with(&store, hasher(), &options, None).expect("an empty store");
+    guard.put("key", "value").expect("in memory");
+    let snapshot = guard.snapshot();
+    drop(guard);
+    let (accesses, header) = (store.accesses(), store.header().expect("in memory"));
+    for other in [KeyHasher::fast(1), KeyHasher::keyed([7; 16])] {
+        for snapshot in [None, Some(&snapshot[..])] {
+            let error = open_with(&store, other.clone(), &options, snapshot).err().expect("wrong");
+            assert!(matches!(error, Error::Format { .. }), "{error}");
+            assert!(error.to_string().contains("another hasher or secret"), "{error}");
+        }
+    }
+    assert_eq!(store.accesses(), accesses, "not a record was read");
+    assert_eq!(store.header().expect("in memory"), header);
+    let guard = open_with(&store, hasher(), &options, Some(&snapshot)).expect("the right one");
+    assert_eq!(*guard.opened(), Opened::Snapshot);
+}
+
+/// The reason for which a snapshot is not used is told, and the filters are built
+/// again.
+#[test]
+fn a_snapshot_of_something_else_is_not_used() {
+    let store = Arc::new(MemoryStore::default());
+    let usual = options("telescoping:f=8", 100, 2);
+    let guard = open_with(&store, hasher(), &usual, None).expect("an empty store");
+    for number in 0..50 {
+        guard.put(key(number), "value").expect("in memory");
+    }
+    let bytes = guard.snapshot();
+    drop(guard);
+    let reason = |options: &GuardOptions, snapshot: Option<&[u8]>| {
+        let guard = open_with(&store, hasher(), options, snapshot).expect("in memory");
+        for number in 0..50 {
+            assert!(guard.contains(key(number)).expect("in memory"));
+        }
+        guard.check().expect("filters of the store");
+        match guard.opened() {
+            Opened::Rebuilt { reason } => reason.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(reason(&usual, None), "there is none");
+    let shards = reason(&options("telescoping:f=8", 100, 3), Some(&bytes));
+    assert_eq!(shards, "it has 2^2 shards instead of 2^3");
+    let spec = reason(&options("telescoping:f=9", 100, 2), Some(&bytes));
+    assert!(spec.contains("f=8") && spec.contains("not telescoping:f=9"), "{spec}");
+    let kind = reason(&options("broom:f=8", 100, 2), Some(&bytes));
+    assert!(kind.contains("telescoping") && kind.contains("not broom"), "{kind}");
+    let cut = reason(&usual, Some(&bytes[..bytes.len() - 1]));
+    assert!(!cut.is_empty());
+    assert!(!reason(&usual, Some(b"")).is_empty());
+    let other = spec_file();
+    assert!(reason(&usual, Some(&other)).contains("guard"), "{}", reason(&usual, Some(&other)));
+
+    // Another guard of the same secret: its snapshot is not of this store.
+    let elsewhere = Arc::new(MemoryStore::default());
+    let guard = open_with(&elsewhere, hasher(), &usual, None).expect("an empty store");
+    guard.put("alone", "value").expect("in memory");
+    let foreign = guard.snapshot();
+    let generations = reason(&usual, Some(&foreign));
+    assert!(generations.contains("generation"), "{generations}");
+}
+
+/// A saved filter that is no snapshot of a guard.
+fn spec_file() -> Vec<u8> {
+    spec("rsqf:f=8").build(10).expect("a filter").save()
+}
+
+/// A store that was deleted, or taken back to a backup, comes to no generation of
+/// which there is an old snapshot, however often it is opened and changed.
+#[test]
+fn an_old_snapshot_never_fits_a_store_with_another_past() {
+    let options = options("telescoping:f=8", 100, 1);
+    let first = Arc::new(MemoryStore::default());
+    let guard = open_with(&first, hasher(), &options, None).expect("an empty store");
+    let mut old = vec![guard.snapshot()];
+    for number in 0..3 {
+        guard.put(key(number), "value").expect("in memory");
+        old.push(guard.snapshot());
+    }
+    let second = Arc::new(MemoryStore::default());
+    for number in 0..5 {
+        for snapshot in &old {
+            let guard = open_with(&second, hasher(), &options, Some(snapshot)).expect("in memory");
+            assert_ne!(*guard.opened(), Opened::Snapshot);
+        }
+        // Opened without a snapshot, changed once, and dead.
+        let guard = open_with(&second, hasher(), &options, None).expect("in memory");
+        guard.put(key(100 + number), "value").expect("in memory");
+    }
+}
+
+#[test]
+fn a_guard_that_cannot_be_is_an_error() {
+    let open = |text: &str, shard_bits| {
+        let guard = Guard::open(MemoryStore::default(), hasher(), &options(text, 10, shard_bits));
+        guard.err().expect("impossible").to_string()
+    };
+    for text in ["cyclic:f=8", "swapping:f=8", "broom:f=8,form=faithful"] {
+        assert!(open(text, 2).contains("store in digest order"), "{}", open(text, 2));
+    }
+    assert!(open("telescoping:f=8", 17).contains("0 to 16"), "{}", open("telescoping:f=8", 17));
 }
