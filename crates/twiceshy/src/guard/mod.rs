@@ -238,8 +238,8 @@ impl<S: Store> Guard<S> {
         Ok(())
     }
 
-    /// A filter of these digests with room for as many and half as many more, or
-    /// `room` in all.
+    /// A filter of these digests with room for an eighth more, and for `room` in
+    /// all at least.
     fn built(&self, room: usize, digests: Vec<Digest>) -> Result<Box<dyn OrderedFilter>> {
         let mut capacity = room.max(digests.len() + digests.len() / 8);
         let mut staged = Staged::default();
@@ -255,8 +255,9 @@ impl<S: Store> Guard<S> {
         }
     }
 
-    /// The value of a key. At most one read of the store, and none for most keys
-    /// that it does not have.
+    /// The value of a key. One read of the store, and none for most keys that it
+    /// does not have. (Where a block of the filter forgets, or a broom filter
+    /// sweeps, adapting reads one range more.)
     ///
     /// # Errors
     /// [`Error::Remote`] when the store failed.
@@ -436,8 +437,9 @@ impl<S: Store> Guard<S> {
         &self.store
     }
 
-    /// Verifies every invariant: each key of the store is answered "maybe". For
-    /// tests; reads everything, and everybody else has to wait.
+    /// Verifies every invariant: each key of the store is answered "maybe", and
+    /// no fingerprint is without a key (as one that a failed write left may be).
+    /// For tests; reads everything, and who changes a shard has to wait.
     ///
     /// # Errors
     /// The invariant that does not hold.

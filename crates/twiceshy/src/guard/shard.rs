@@ -196,6 +196,7 @@ impl Writer<'_> {
         while let Err(Error::Full { .. }) = outcome {
             self.grow(room, store)?;
             outcome = self.change(Staged::default(), store, insert);
+            room = capacity.load(Ordering::Relaxed);
             room += room / 2 + 1;
         }
         outcome?;
