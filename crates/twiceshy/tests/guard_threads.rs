@@ -4,6 +4,7 @@
 mod harness;
 mod stores;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -83,8 +84,10 @@ impl Keeper {
                 }
             };
             if stopped {
-                meanwhile();
+                // Also when that fails, or the other would wait for ever.
+                let outcome = catch_unwind(AssertUnwindSafe(meanwhile));
                 self.go_on.send(()).expect("it waits");
+                outcome.unwrap_or_else(|panic| resume_unwind(panic));
             }
             stopped
         });
