@@ -679,7 +679,15 @@ impl<F: Form> Filter for BroomFilter<F> {
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
         let hash = self.hash(digest);
         if self.in_yard(&hash) {
-            return Ok(Adapted::Stored);
+            if !F::stored(remote, digest..=digest)?.is_empty() {
+                return Ok(Adapted::Stored);
+            }
+            // The remote never got it, or lost it: it goes from here as well.
+            self.yard.remove(digest);
+            if self.matching_slot(&hash).is_none() {
+                self.counts.adaptations += 1;
+                return Ok(Adapted::Fixed);
+            }
         }
         let Some(slot) = self.matching_slot(&hash) else { return Ok(Adapted::Absent) };
         let candidates = self.candidates(hash.quotient, remote)?;

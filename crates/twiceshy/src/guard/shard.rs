@@ -188,18 +188,18 @@ impl Writer<'_> {
         let insert =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.insert(inner, remote);
         let Shard { keys, capacity, .. } = self.shard;
-        if keys.load(Ordering::Relaxed) >= capacity.load(Ordering::Relaxed) {
-            self.grow(store)?;
+        let mut room = capacity.load(Ordering::Relaxed);
+        if keys.load(Ordering::Relaxed) >= room {
+            self.grow(room, store)?;
         }
-        match self.change(evidence.staged(), store, insert) {
-            Err(Error::Full { .. }) => {
-                self.grow(store)?;
-                self.change(Staged::default(), store, insert)?;
-            }
-            outcome => {
-                outcome?;
-            }
+        let mut outcome = self.change(evidence.staged(), store, insert);
+        while let Err(Error::Full { .. }) = outcome {
+            self.grow(room, store)?;
+            outcome = self.change(Staged::default(), store, insert);
+            room = capacity.load(Ordering::Relaxed);
+            room += room / 2 + 1;
         }
+        outcome?;
         keys.fetch_add(1, Ordering::Relaxed);
         self.pending.insert(inner);
         Ok(())
@@ -265,14 +265,29 @@ impl Writer<'_> {
         self.shard.look(|filter| filter.check(&mut staged))
     }
 
-    /// Puts a larger filter in place of a full one, while the old one answers.
-    fn grow(&mut self, store: &impl Store) -> Result<()> {
+    /// Puts a filter with room for half as many keys again, and for `room` at
+    /// least, in place of a full one, while the old one answers.
+    ///
+    /// It is the keys of the store that count: what puts that failed left in the
+    /// old filter goes with it, or else a disk that is full would fill the memory.
+    fn grow(&mut self, room: usize, store: &impl Store) -> Result<()> {
+        let digests = self.digests(&EVERY_DIGEST, store)?;
+        let keys = digests.len();
+        let mut capacity = room.max(keys + keys / 2 + 1);
         let mut staged = Staged::default();
-        staged.add(EVERY_DIGEST, self.digests(&EVERY_DIGEST, store)?);
-        let capacity = self.shard.capacity.load(Ordering::Relaxed);
-        let capacity = capacity + capacity / 2 + 1;
-        let larger = self.shard.look(|filter| filter.larger(capacity, &mut staged))?;
+        staged.add(EVERY_DIGEST, digests);
+        let spec = self.shard.look(|filter| filter.spec());
+        let larger = loop {
+            match self.shard.look(|filter| filter.larger(capacity, &mut staged)) {
+                // No hash functions were found: more room, as long as there is more.
+                Err(Error::Spec { .. }) if spec.bins_for(capacity).is_ok() => {
+                    capacity += capacity / 4 + 1;
+                }
+                outcome => break outcome?,
+            }
+        };
         *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
+        self.shard.keys.store(keys, Ordering::Relaxed);
         self.shard.capacity.store(capacity, Ordering::Relaxed);
         self.shard.counters.growths.add(1);
         Ok(())

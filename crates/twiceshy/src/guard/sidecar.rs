@@ -44,7 +44,9 @@ pub trait AsyncLookup {
 /// A [`Guard`] that shields a store of somebody else's.
 ///
 /// It has to be told of every key: [`Sidecar::added`] before the store gets it,
-/// [`Sidecar::removed`] when the store has removed it.
+/// [`Sidecar::removed`] when the store has removed it or did not take it. Changes
+/// of one key come one after the other: a removal that is told late, when the key
+/// is stored again, makes the shield deny it.
 ///
 /// ```
 /// use std::collections::HashMap;

@@ -25,10 +25,11 @@ pub trait Store: Send + Sync {
     ) -> Result<(), RemoteError>;
 
     /// Stores records, or removes those that are `None`: all of them, or none
-    /// and an error.
+    /// and an error. Of several changes of one digest the last one counts.
     ///
     /// # Errors
-    /// Whatever keeps the store from writing.
+    /// Whatever keeps the store from writing. A write that is reported as failed
+    /// may have happened, but must not happen later: the guard forgets its keys.
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError>;
 
     /// How many records there are, or a good guess: for progress and sizes.
@@ -58,8 +59,8 @@ pub type Change<'a> = (Digest, Option<&'a [u8]>);
 pub struct Header {
     /// The tag of the hasher that made its digests.
     pub tag: u64,
-    /// Changes with the first write after a snapshot of the filter: a snapshot
-    /// of another generation is not of this store.
+    /// A random number, another one before the first write after a snapshot of
+    /// the filter: a snapshot of another generation is not of this store.
     pub generation: u64,
 }
 
