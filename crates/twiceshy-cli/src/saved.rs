@@ -158,7 +158,9 @@ impl Saved {
     }
 
     /// Puts a filter in the file's place, whole or not at all. With a version,
-    /// only if the file is still that one. Gives its number of bytes.
+    /// only if the file was still that one right before: without a lock, two who
+    /// come within the same moment may both succeed, and the last one stays.
+    /// Gives its number of bytes.
     ///
     /// # Errors
     /// Whatever keeps it from being written; the file is then as before.

@@ -46,7 +46,25 @@ impl KeyFilter {
     }
 
     /// A filter over keys from a filter of their digests, and the hasher that
-    /// made these: for those who hash keys in bulk.
+    /// made these: for those who hash keys in bulk. Sorted digests go into a
+    /// quotient filter of millions of keys about twice as fast.
+    ///
+    /// ```
+    /// use twiceshy::{KeyFilter, KeyHasher, Spec};
+    /// let hasher = KeyHasher::random();
+    /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
+    /// digests.sort_unstable();
+    /// let mut filter = "telescoping:f=8".parse::<Spec>()?.build(digests.len())?;
+    /// for digest in digests {
+    ///     filter.insert(digest)?;
+    /// }
+    /// assert_eq!(filter.learned(), [1000]); // nothing yet, for all of them
+    /// let filter = KeyFilter::from_parts(hasher, filter);
+    /// assert!(filter.contains("key 7"));
+    /// // Without the hasher, a saved filter can be looked at.
+    /// assert_eq!(KeyFilter::load_filter(&filter.save())?.stats().len, 1000);
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
     #[must_use]
     pub const fn from_parts(hasher: KeyHasher, filter: AnyFilter) -> Self {
         KeyFilter { hasher, filter }
