@@ -21,6 +21,11 @@ impl Progress {
         Progress { bar: bar.with_style(style.expect("the template is well-formed")) }
     }
 
+    /// No bar, where nobody knows how long it takes.
+    pub fn hidden() -> Self {
+        Progress { bar: ProgressBar::hidden() }
+    }
+
     /// Says what is going on now.
     pub fn phase(&self, name: impl Into<String>) {
         self.bar.set_message(name.into());

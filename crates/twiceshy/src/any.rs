@@ -1,5 +1,7 @@
 //! A filter that is picked at run time, with its remote in memory.
 
+use std::any::Any;
+
 use crate::broom::{Broom, FaithfulBroom};
 use crate::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use crate::digest::Digest;
@@ -109,6 +111,31 @@ impl AnyFilter {
         self.whole.accesses()
     }
 
+    /// How much was learned from false positives, as a histogram: entry `i` is the
+    /// number of stored keys with selector `i` (telescoping, uncompressed, cyclic,
+    /// varying) or with an extension of `i` bits (extension), or of groups of 64
+    /// quotients with `i` adaptivity bits (broom). Empty for a filter that has
+    /// nothing of the kind. For statistics: it reads all of the filter.
+    #[must_use]
+    pub fn learned(&self) -> Vec<usize> {
+        let whole: &dyn Any = &*self.whole;
+        if let Some(pair) = whole.downcast_ref::<Pair<Telescoping, MemorySet>>() {
+            histogram(pair.filter.symbols().map(usize::from))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Uncompressed, MemorySet>>() {
+            histogram(pair.filter.symbols().map(usize::from))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Extending, MemorySet>>() {
+            histogram(pair.filter.symbols().map(|extension| extension.length.into()))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Cyclic, MemoryMirror>>() {
+            histogram(pair.filter.selectors().map(|selector| selector as usize))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Broom, MemorySet>>() {
+            histogram(pair.filter.adaptivity_bits().map(|bits| bits as usize))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<FaithfulBroom, MemoryIndex>>() {
+            histogram(pair.filter.adaptivity_bits().map(|bits| bits as usize))
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Verifies every invariant; for tests and fuzzers.
     ///
     /// # Errors
@@ -150,6 +177,18 @@ impl std::fmt::Debug for AnyFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AnyFilter({}, {:?})", self.spec(), self.stats())
     }
+}
+
+/// How often each number comes.
+fn histogram(numbers: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for number in numbers {
+        if number >= counts.len() {
+            counts.resize(number + 1, 0);
+        }
+        counts[number] += 1;
+    }
+    counts
 }
 
 /// The description of the filter in a file.
@@ -253,7 +292,7 @@ impl InMemory<dyn Indexed> for MemoryIndex {
 }
 
 /// A filter with its remote, whatever their types.
-trait Whole {
+trait Whole: Any {
     fn contains(&self, digest: Digest) -> bool;
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]);
     fn insert(&mut self, digest: Digest) -> Result<bool>;
@@ -273,7 +312,7 @@ struct Pair<F, M> {
     memory: M,
 }
 
-impl<F: Filter, M: InMemory<F::Remote>> Whole for Pair<F, M> {
+impl<F: Filter + 'static, M: InMemory<F::Remote> + 'static> Whole for Pair<F, M> {
     fn contains(&self, digest: Digest) -> bool {
         self.filter.contains(digest)
     }
