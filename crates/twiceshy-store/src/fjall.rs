@@ -1,6 +1,8 @@
 //! [`Fjall`]: a folder, a log-structured merge tree. Its own filters are off:
 //! what reaches it has passed a better one.
 
+use std::fs;
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -21,10 +23,8 @@ pub struct Fjall {
     persist: PersistMode,
 }
 
-impl Engine for Fjall {
-    const EXTENSION: &'static str = "fjall";
-
-    fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
+impl Fjall {
+    fn opened(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
         let cache = u64::try_from(options.cache).unwrap_or(u64::MAX);
         let database =
             Database::builder(path).cache_size(cache).open().map_err(|error| match error {
@@ -43,6 +43,25 @@ impl Engine for Fjall {
                 Durability::Process => PersistMode::Buffer,
             },
         })
+    }
+}
+
+impl Engine for Fjall {
+    const EXTENSION: &'static str = "fjall";
+
+    fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
+        // Crate `fjall` does not open what it was killed while making. So it is
+        // made beside its place, and is there as a whole or not at all.
+        if !path.exists() {
+            let new = path.with_extension("new");
+            match fs::remove_dir_all(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => (),
+            }
+            drop(Self::opened(&new, options)?);
+            fs::rename(&new, path)?;
+        }
+        Self::opened(path, options)
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
