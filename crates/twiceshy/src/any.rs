@@ -390,10 +390,16 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
     }
 }
 
-/// A filter whose remote is the bare set of digests.
+/// A filter whose remote is the bare set of digests: another can be built from
+/// it while the first one answers.
+pub(crate) trait Grow: Filter<Remote = dyn Ordered> + Sized {
+    /// The same keys in a filter for `capacity` of them; see [`Filter::grow`].
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self>;
+}
+
+/// Any filter whose remote is the bare set of digests.
 pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
-    /// The same keys in a filter for `capacity` of them, what it learned included
-    /// where it can be.
+    /// [`Grow::grown`].
     fn larger(
         &self,
         capacity: usize,
@@ -401,15 +407,13 @@ pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
     ) -> Result<Box<dyn OrderedFilter>>;
 }
 
-impl<F: Filter<Remote = dyn Ordered> + Clone + Send + Sync + 'static> OrderedFilter for F {
+impl<F: Grow + Send + Sync + 'static> OrderedFilter for F {
     fn larger(
         &self,
         capacity: usize,
         remote: &mut (dyn Ordered + 'static),
     ) -> Result<Box<dyn OrderedFilter>> {
-        let mut copy = self.clone();
-        copy.grow(capacity, remote)?;
-        Ok(Box::new(copy))
+        Ok(Box::new(self.grown(capacity, remote)?))
     }
 }
 

@@ -36,7 +36,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::batch::in_batches;
 use crate::cuckoo::bounds::surplus;
 use crate::digest::Digest;
@@ -45,11 +45,11 @@ use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
 use crate::quotient::place::{Place, digests_of};
-use crate::remote::{read_digest, strangers, write_digest};
+use crate::remote::{Ordered, read_digest, strangers, write_digest};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::form::{self, Changes, Form};
+use super::form::{self, Changes, Form, Practical};
 use super::level::{Level, Shape};
 use super::strings::Text;
 
@@ -598,6 +598,25 @@ impl<F: Form> Build for BroomFilter<F> {
     }
 }
 
+impl<F: Form> BroomFilter<F> {
+    fn larger(&self, capacity: usize, remote: &mut F::Remote) -> Result<Self> {
+        let bins = self.spec.bins_for(capacity)?;
+        let digests = form::all::<F>(remote)?;
+        if digests.len() > capacity {
+            return Err(self.spec.too_small(digests.len(), capacity));
+        }
+        let fresh = self.filled(capacity, bins, &digests);
+        F::replace(remote, fresh.functions[0], &digests, None)?;
+        Ok(fresh)
+    }
+}
+
+impl Grow for BroomFilter<Practical> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        self.larger(capacity, remote)
+    }
+}
+
 impl<F: Form> Filter for BroomFilter<F> {
     type Remote = F::Remote;
 
@@ -714,14 +733,7 @@ impl<F: Form> Filter for BroomFilter<F> {
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let bins = self.spec.bins_for(capacity)?;
-        let digests = form::all::<F>(remote)?;
-        if digests.len() > capacity {
-            return Err(self.spec.too_small(digests.len(), capacity));
-        }
-        let fresh = self.filled(capacity, bins, &digests);
-        F::replace(remote, fresh.functions[0], &digests, None)?;
-        *self = fresh;
+        *self = self.larger(capacity, remote)?;
         Ok(())
     }
 

@@ -353,23 +353,20 @@ impl<S: Store> Guard<S> {
     /// [`Guard::may_contain`] for many keys, with their digests.
     fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<(Digest, bool)> {
         let digests: Vec<Digest> = keys.iter().map(|key| self.hasher.digest(key)).collect();
-        let mut by_shard: Vec<Vec<usize>> = vec![Vec::new(); self.shards.len()];
-        for (index, &digest) in digests.iter().enumerate() {
-            by_shard[Slice::index_of(digest, self.shard_bits)].push(index);
-        }
         let mut answers: Vec<(Digest, bool)> =
             digests.iter().map(|&digest| (digest, false)).collect();
-        for (shard, indices) in self.shards.iter().zip(by_shard) {
-            if indices.is_empty() {
-                continue;
-            }
+        let shard_of = |index: usize| Slice::index_of(digests[index], self.shard_bits);
+        let mut order: Vec<usize> = (0..digests.len()).collect();
+        order.sort_by_key(|&index| shard_of(index));
+        for indices in order.chunk_by(|&a, &b| shard_of(a) == shard_of(b)) {
+            let shard = &self.shards[shard_of(indices[0])];
             let asked: Vec<Digest> = indices.iter().map(|&index| digests[index]).collect();
             let mut found = vec![false; asked.len()];
             shard.contains_many(&asked, &mut found);
             let absent = found.iter().filter(|&&maybe| !maybe).count();
             shard.counters.queries.add(found.len() as u64);
             shard.counters.absent.add(absent as u64);
-            for (index, maybe) in indices.into_iter().zip(found) {
+            for (&index, maybe) in indices.iter().zip(found) {
                 answers[index].1 = maybe;
             }
         }
@@ -395,7 +392,7 @@ impl<S: Store> Guard<S> {
     /// filters learn is not lost with it, only forgotten.
     #[must_use]
     pub fn snapshot(&self) -> Vec<u8> {
-        let writers: Vec<_> = self.shards.iter().map(Shard::writer).collect();
+        let held: Vec<_> = self.shards.iter().map(Shard::hold).collect();
         let mut bytes = Writer::new(SNAPSHOT);
         bytes.u64(self.hasher.tag());
         bytes.u64(self.generation.load(Ordering::Relaxed));
@@ -404,7 +401,7 @@ impl<S: Store> Guard<S> {
             bytes.block(&shard.look(|filter| filter.save()));
         }
         self.dirty.store(false, Ordering::Release);
-        drop(writers);
+        drop(held);
         bytes.finish()
     }
 
@@ -445,7 +442,7 @@ impl<S: Store> Guard<S> {
     /// The invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.shards.iter().try_for_each(|shard| {
-            let writer = shard.writer();
+            let writer = shard.hold();
             writer.check(&self.store)
         })
     }

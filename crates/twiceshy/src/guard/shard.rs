@@ -4,8 +4,8 @@
 //! writers   held by whoever changes the shard, from its first read of the store
 //!           to its last write: filter and store then agree
 //! filter    locked for moments: to look, or to make a change that is planned
-//! version   odd while somebody changes the shard; even and the same again means
-//!           that what was read in between is still true
+//! version   odd while somebody stores or removes keys; even and the same again
+//!           means that what was read of the store in between is still true
 //! ```
 
 use std::collections::BTreeSet;
@@ -42,12 +42,24 @@ pub(super) struct Writer<'a> {
     /// Digests of which the filter has the fingerprints and the store has no
     /// records, yet or any more: what is read of the store counts them in.
     pending: BTreeSet<Digest>,
+    purpose: Purpose,
     _lock: MutexGuard<'a, ()>,
+}
+
+/// What somebody wants with the right to change a shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To store or remove keys: what others are reading may no longer be true.
+    Store,
+    /// To let the filter learn, or to have it to oneself: the keys stay.
+    Hold,
 }
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        self.shard.version.fetch_add(1, Ordering::Release);
+        if self.purpose == Purpose::Store {
+            self.shard.version.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -84,12 +96,23 @@ impl Shard {
 
     /// Waits for the right to change the shard.
     pub(super) fn writer(&self) -> Writer<'_> {
-        self.begin(self.writers.lock().unwrap_or_else(PoisonError::into_inner))
+        self.begin(Purpose::Store, self.lock())
     }
 
-    fn begin<'a>(&'a self, lock: MutexGuard<'a, ()>) -> Writer<'a> {
-        self.version.fetch_add(1, Ordering::AcqRel);
-        Writer { shard: self, pending: BTreeSet::new(), _lock: lock }
+    /// Waits until nobody changes the shard, and keeps it so.
+    pub(super) fn hold(&self) -> Writer<'_> {
+        self.begin(Purpose::Hold, self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin<'a>(&'a self, purpose: Purpose, lock: MutexGuard<'a, ()>) -> Writer<'a> {
+        if purpose == Purpose::Store {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        Writer { shard: self, pending: BTreeSet::new(), purpose, _lock: lock }
     }
 
     /// Reads the store where a digest that was answered "maybe" would be: one
@@ -164,7 +187,7 @@ impl Shard {
         let inner = evidence.inner;
         let adapt =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.adapt(inner, remote);
-        self.begin(lock).change(evidence.staged(), store, adapt).map(Some)
+        self.begin(Purpose::Hold, lock).change(evidence.staged(), store, adapt).map(Some)
     }
 }
 

@@ -65,8 +65,8 @@ pub trait AsyncLookup {
 /// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
 /// let shield = Sidecar::new(guard);
 /// shield.added("ada")?;
-/// assert_eq!(shield.get("ada", &users)?, Ok(Some("Ada".to_string())));
-/// assert_eq!(shield.get("bob", &users)?, Ok(None));
+/// assert_eq!(shield.get("ada", &users), Ok(Some("Ada".to_string())));
+/// assert_eq!(shield.get("bob", &users), Ok(None));
 /// # Ok::<(), twiceshy::Error>(())
 /// ```
 pub struct Sidecar<S> {
@@ -107,52 +107,50 @@ impl<S: Store> Sidecar<S> {
         self.guard.remove(key)
     }
 
-    /// The value of a key; the store is asked only if it may have it. The outer
-    /// result is the guard's, the inner one the store's.
+    /// The value of a key; the store is asked only if it may have it. What keeps
+    /// the guard's own store from a lesson costs a read the next time, no answer.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// The store's own.
     pub fn get<L: Lookup>(
         &self,
         key: impl AsRef<[u8]>,
         store: &L,
-    ) -> Result<Result<Option<L::Value>, L::Error>> {
+    ) -> Result<Option<L::Value>, L::Error> {
         let key = key.as_ref();
         if !self.guard.may_contain(key) {
-            return Ok(Ok(None));
+            return Ok(None);
         }
-        let found = store.lookup(key);
-        self.learn(key, &found)?;
+        let found = store.lookup(key)?;
+        if found.is_none() {
+            let _ = self.guard.disprove(key);
+        }
         Ok(found)
     }
 
-    /// [`Sidecar::get`], waiting for nothing but the store.
+    /// [`Sidecar::get`], waiting for nothing but the store; the guard's own read,
+    /// when the store had nothing, is short and made in place.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// The store's own.
     pub async fn get_async<L: AsyncLookup>(
         &self,
         key: impl AsRef<[u8]>,
         store: &L,
-    ) -> Result<Result<Option<L::Value>, L::Error>> {
+    ) -> Result<Option<L::Value>, L::Error> {
         let key = key.as_ref();
         if !self.guard.may_contain(key) {
-            return Ok(Ok(None));
+            return Ok(None);
         }
-        let found = store.lookup(key).await;
-        self.learn(key, &found)?;
+        let found = store.lookup(key).await?;
+        if found.is_none() {
+            let _ = self.guard.disprove(key);
+        }
         Ok(found)
     }
 
     /// The guard, for its counts, snapshots and invariants.
     pub fn guard(&self) -> &Guard<S> {
         &self.guard
-    }
-
-    fn learn<V, E>(&self, key: &[u8], found: &Result<Option<V>, E>) -> Result<()> {
-        if matches!(found, Ok(None)) {
-            self.guard.disprove(key)?;
-        }
-        Ok(())
     }
 }

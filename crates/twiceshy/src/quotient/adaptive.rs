@@ -22,7 +22,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
@@ -384,6 +384,15 @@ impl<R: Rule> Build for Adaptive<R> {
     }
 }
 
+impl<R: Rule> Grow for Adaptive<R> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let slots = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
+        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+    }
+}
+
 impl<R: Rule> Filter for Adaptive<R> {
     type Remote = dyn Ordered;
 
@@ -486,10 +495,7 @@ impl<R: Rule> Filter for Adaptive<R> {
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let slots = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        *self = fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = self.grown(capacity, remote)?;
         Ok(())
     }
 
