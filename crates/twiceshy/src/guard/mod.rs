@@ -363,9 +363,9 @@ impl<S: Store> Guard<S> {
             let asked: Vec<Digest> = indices.iter().map(|&index| digests[index]).collect();
             let mut found = vec![false; asked.len()];
             shard.contains_many(&asked, &mut found);
-            let absent = found.iter().filter(|&&maybe| !maybe).count();
-            shard.counters.queries.add(found.len() as u64);
-            shard.counters.absent.add(absent as u64);
+            let maybe = found.iter().filter(|&&maybe| maybe).count();
+            shard.counters.maybe.add(maybe as u64);
+            shard.counters.absent.add((found.len() - maybe) as u64);
             for (&index, maybe) in indices.iter().zip(found) {
                 answers[index].1 = maybe;
             }
@@ -454,8 +454,8 @@ impl<S: Store> Guard<S> {
     fn may(&self, digest: Digest) -> bool {
         let shard = self.shard(digest);
         let maybe = shard.contains(digest);
-        shard.counters.queries.add(1);
-        shard.counters.absent.add(u64::from(!maybe));
+        let count = if maybe { &shard.counters.maybe } else { &shard.counters.absent };
+        count.add(1);
         maybe
     }
 

@@ -52,8 +52,8 @@ const REMEMBERED: usize = 64;
 
 /// The counts of one shard.
 pub(super) struct Counters {
-    pub(super) queries: Counter,
     pub(super) absent: Counter,
+    pub(super) maybe: Counter,
     pub(super) store_reads: Counter,
     pub(super) false_positives: Counter,
     pub(super) fixed: Counter,
@@ -66,8 +66,8 @@ pub(super) struct Counters {
 impl Default for Counters {
     fn default() -> Self {
         Counters {
-            queries: Counter::default(),
             absent: Counter::default(),
+            maybe: Counter::default(),
             store_reads: Counter::default(),
             false_positives: Counter::default(),
             fixed: Counter::default(),
@@ -92,7 +92,7 @@ impl Counters {
 
     /// Adds these counts to those of other shards.
     pub(super) fn add_to(&self, sum: &mut GuardStats) {
-        sum.queries += self.queries.get();
+        sum.queries += self.absent.get() + self.maybe.get();
         sum.absent += self.absent.get();
         sum.store_reads += self.store_reads.get();
         sum.false_positives += self.false_positives.get();
