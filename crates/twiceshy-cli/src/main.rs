@@ -3,7 +3,9 @@
 //! Here is the list of verbs; each has its `Args` and `run` in `cmd/`.
 
 mod cmd;
+mod keys;
 mod progress;
+mod saved;
 mod standings;
 mod table;
 mod trial;
@@ -11,7 +13,7 @@ mod trial;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Adaptive membership filters: filters that never make the same mistake twice.
 ///
@@ -44,6 +46,11 @@ enum Verb {
     Attack(cmd::attack::Args),
     Plan(cmd::plan::Args),
     Paper(cmd::paper::Args),
+    Build(cmd::build::Args),
+    Query(cmd::query::Args),
+    Inspect(cmd::inspect::Args),
+    Adapt(cmd::adapt::Args),
+    Completions(cmd::completions::Args),
 }
 
 /// For what no filter is to blame: wrong flags, no memory.
@@ -55,6 +62,11 @@ fn main() -> ExitCode {
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Plan(args) => cmd::plan::run(&args),
         Verb::Paper(args) => cmd::paper::run(&args),
+        Verb::Build(args) => cmd::build::run(&args),
+        Verb::Query(args) => cmd::query::run(&args),
+        Verb::Inspect(args) => cmd::inspect::run(&args),
+        Verb::Adapt(args) => cmd::adapt::run(&args),
+        Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
     };
     outcome.unwrap_or_else(|error| {
         // Whoever read the output has seen enough, as in `race --json | head -1`.

@@ -26,6 +26,11 @@ impl Progress {
         self.bar.inc_length(steps);
     }
 
+    /// No bar, where nobody knows how long it takes.
+    pub fn hidden() -> Self {
+        Progress { bar: ProgressBar::hidden() }
+    }
+
     /// Says what is going on now.
     pub fn phase(&self, name: impl Into<String>) {
         self.bar.set_message(name.into());

@@ -55,6 +55,17 @@ pub fn percent(share: f64) -> String {
     format!("{:.4} %", share * 100.0)
 }
 
+/// `1536` as "1.5 KiB".
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    // The largest unit of which there is at least one.
+    let unit = number.checked_ilog2().unwrap_or(0) / 10;
+    match unit {
+        0 => format!("{number} B"),
+        _ => format!("{:.1} {}", number as f64 / f64::from(10 * unit).exp2(), UNITS[unit as usize]),
+    }
+}
+
 /// A mean time, or "-" where nothing was timed.
 pub fn nanoseconds(mean: Option<f64>) -> String {
     mean.map_or_else(|| "-".to_string(), |mean| format!("{mean:.1}"))
@@ -83,6 +94,20 @@ mod tests {
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
             assert_eq!(count(number), text);
+        }
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (5 << 20, "5.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
         }
     }
 

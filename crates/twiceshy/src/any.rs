@@ -1,5 +1,7 @@
 //! A filter that is picked at run time, with its remote in memory.
 
+use std::any::Any;
+
 use crate::broom::{Broom, FaithfulBroom};
 use crate::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use crate::digest::Digest;
@@ -109,6 +111,31 @@ impl AnyFilter {
         self.whole.accesses()
     }
 
+    /// How much was learned from false positives, as a histogram: entry `i` is the
+    /// number of stored keys with selector `i` (telescoping, uncompressed, cyclic,
+    /// varying) or with an extension of `i` bits (extension), or of groups of 64
+    /// quotients with `i` adaptivity bits (broom). Empty for a filter that has
+    /// nothing of the kind. For statistics: it reads all of the filter.
+    #[must_use]
+    pub fn learned(&self) -> Vec<usize> {
+        let whole: &dyn Any = &*self.whole;
+        if let Some(pair) = whole.downcast_ref::<Pair<Telescoping, MemorySet>>() {
+            histogram(pair.filter.symbols().map(usize::from))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Uncompressed, MemorySet>>() {
+            histogram(pair.filter.symbols().map(usize::from))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Extending, MemorySet>>() {
+            histogram(pair.filter.symbols().map(|extension| extension.length.into()))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Cyclic, MemoryMirror>>() {
+            histogram(pair.filter.selectors().map(|selector| selector as usize))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<Broom, MemorySet>>() {
+            histogram(pair.filter.adaptivity_bits().map(|bits| bits as usize))
+        } else if let Some(pair) = whole.downcast_ref::<Pair<FaithfulBroom, MemoryIndex>>() {
+            histogram(pair.filter.adaptivity_bits().map(|bits| bits as usize))
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Verifies every invariant; for tests and fuzzers.
     ///
     /// # Errors
@@ -150,6 +177,18 @@ impl std::fmt::Debug for AnyFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "AnyFilter({}, {:?})", self.spec(), self.stats())
     }
+}
+
+/// How often each number comes.
+fn histogram(numbers: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for number in numbers {
+        if number >= counts.len() {
+            counts.resize(number + 1, 0);
+        }
+        counts[number] += 1;
+    }
+    counts
 }
 
 /// The description of the filter in a file.
@@ -253,7 +292,7 @@ impl InMemory<dyn Indexed> for MemoryIndex {
 }
 
 /// A filter with its remote, whatever their types.
-trait Whole {
+trait Whole: Any {
     fn contains(&self, digest: Digest) -> bool;
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]);
     fn insert(&mut self, digest: Digest) -> Result<bool>;
@@ -273,7 +312,7 @@ struct Pair<F, M> {
     memory: M,
 }
 
-impl<F: Filter, M: InMemory<F::Remote>> Whole for Pair<F, M> {
+impl<F: Filter + 'static, M: InMemory<F::Remote> + 'static> Whole for Pair<F, M> {
     fn contains(&self, digest: Digest) -> bool {
         self.filter.contains(digest)
     }
@@ -351,6 +390,82 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
     }
 }
 
+/// A filter whose remote is the bare set of digests: another can be built from
+/// it while the first one answers.
+pub(crate) trait Grow: Filter<Remote = dyn Ordered> + Sized {
+    /// The same keys in a filter for `capacity` of them; see [`Filter::grow`].
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self>;
+}
+
+/// Any filter whose remote is the bare set of digests.
+pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
+    /// [`Grow::grown`].
+    fn larger(
+        &self,
+        capacity: usize,
+        remote: &mut (dyn Ordered + 'static),
+    ) -> Result<Box<dyn OrderedFilter>>;
+}
+
+impl<F: Grow + Send + Sync + 'static> OrderedFilter for F {
+    fn larger(
+        &self,
+        capacity: usize,
+        remote: &mut (dyn Ordered + 'static),
+    ) -> Result<Box<dyn OrderedFilter>> {
+        Ok(Box::new(self.grown(capacity, remote)?))
+    }
+}
+
+/// An empty filter in front of a bare set of digests.
+///
+/// # Errors
+/// [`Error::Spec`] for a kind that needs to know more, or a capacity of nothing.
+pub(crate) fn ordered(spec: Spec, capacity: usize) -> Result<Box<dyn OrderedFilter>> {
+    let bins = spec.bins_for(capacity)?;
+    make_ordered(spec, Origin::Empty { capacity, bins })
+}
+
+/// The filter in a file, if it is one in front of a bare set of digests.
+///
+/// # Errors
+/// [`Error::Format`], [`Error::Spec`].
+pub(crate) fn load_ordered(bytes: &[u8]) -> Result<Box<dyn OrderedFilter>> {
+    let reader = Reader::open(bytes)?;
+    make_ordered(spec_of(&reader)?, Origin::Saved(reader))
+}
+
+fn make_ordered(spec: Spec, origin: Origin<'_>) -> Result<Box<dyn OrderedFilter>> {
+    Ok(match (spec.kind(), spec.form) {
+        (Kind::Plain, _) => Box::new(built::<Plain>(spec, origin)?),
+        (Kind::Simplified, _) => Box::new(built::<Simplified>(spec, origin)?),
+        (Kind::Rsqf, _) => Box::new(built::<Rsqf>(spec, origin)?),
+        (Kind::Telescoping, _) => Box::new(built::<Telescoping>(spec, origin)?),
+        (Kind::Uncompressed, _) => Box::new(built::<Uncompressed>(spec, origin)?),
+        (Kind::Extension, _) => Box::new(built::<Extending>(spec, origin)?),
+        (Kind::Broom, Form::Practical) => Box::new(built::<Broom>(spec, origin)?),
+        _ => {
+            let reason = "its remote is more than a store in digest order; use telescoping, \
+                          uncompressed, extension, broom (form=practical), rsqf, plain or \
+                          simplified";
+            return Err(Error::spec(spec.to_string(), reason));
+        }
+    })
+}
+
+/// Where a filter alone comes from.
+enum Origin<'a> {
+    Empty { capacity: usize, bins: usize },
+    Saved(Reader<'a>),
+}
+
+fn built<F: Build>(spec: Spec, origin: Origin<'_>) -> Result<F> {
+    match origin {
+        Origin::Empty { capacity, bins } => Ok(F::empty(spec, capacity, bins)),
+        Origin::Saved(reader) => F::read(spec, reader),
+    }
+}
+
 fn pair<F, M>(spec: Spec, source: Source<'_>) -> Result<BoxedWhole>
 where
     F: Build + Send + Sync + 'static,
@@ -358,12 +473,12 @@ where
 {
     let pair: Pair<F, M> = match source {
         Source::Empty { capacity, bins } => {
-            let filter = F::empty(spec, capacity, bins);
+            let filter: F = built(spec, Origin::Empty { capacity, bins })?;
             let memory = M::for_cells(filter.stats().cells);
             Pair { filter, memory }
         }
         Source::Saved { filter, remote } => {
-            Pair { filter: F::read(spec, filter)?, memory: M::open(remote)? }
+            Pair { filter: built(spec, Origin::Saved(filter))?, memory: M::open(remote)? }
         }
     };
     if !pair.memory.fits(pair.filter.stats().cells) {

@@ -15,6 +15,8 @@
 //! "absent". The filter can always be rebuilt from the remote. And after an
 //! operation that failed, filter and remote answer as before.
 
+use std::ops::RangeInclusive;
+
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::spec::Spec;
@@ -58,8 +60,16 @@ pub trait Filter {
     /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted>;
 
-    /// Builds the filter again from its remote for `capacity` keys, with new
-    /// hash functions and all adaptation forgotten.
+    /// The stored digests to read for a query that was answered "maybe": they
+    /// tell whether it is stored, and if not they are what [`Filter::adapt`] will
+    /// ask its remote for, and mostly all of it.
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        digest..=digest
+    }
+
+    /// Builds the filter again from its remote for `capacity` keys. Adaptive
+    /// quotient filters keep what they have learned; others take new hash
+    /// functions and forget it.
     ///
     /// # Errors
     /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that

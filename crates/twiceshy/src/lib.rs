@@ -13,6 +13,7 @@ mod error;
 mod filter;
 #[doc(hidden)]
 pub mod format;
+mod guard;
 mod indexed;
 mod keyed;
 pub mod quotient;
@@ -24,6 +25,10 @@ pub use any::AnyFilter;
 pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
+pub use guard::{
+    AsyncLookup, Change, Guard, GuardOptions, GuardStats, Header, Lookup, MemoryStore, Opened,
+    Sidecar, Store,
+};
 pub use indexed::{Entry, Indexed, MemoryIndex};
 pub use keyed::KeyFilter;
 pub use remote::{Accesses, EVERY_DIGEST, MemoryMirror, MemorySet, Mirror, Ordered, Write};

@@ -1,8 +1,13 @@
 //! The verbs, one a file: `Args` and `run`.
 
+pub mod adapt;
 pub mod attack;
+pub mod build;
+pub mod completions;
+pub mod inspect;
 pub mod paper;
 pub mod plan;
+pub mod query;
 pub mod race;
 
 /// The value of a `--bits` flag.

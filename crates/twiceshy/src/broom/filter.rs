@@ -34,8 +34,9 @@
 //! of one quotient and signature do not share a group.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::batch::in_batches;
 use crate::cuckoo::bounds::surplus;
 use crate::digest::Digest;
@@ -44,11 +45,11 @@ use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
 use crate::quotient::place::{Place, digests_of};
-use crate::remote::{read_digest, strangers, write_digest};
+use crate::remote::{Ordered, read_digest, strangers, write_digest};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::form::{self, Changes, Form};
+use super::form::{self, Changes, Form, Practical};
 use super::level::{Level, Shape};
 use super::strings::Text;
 
@@ -597,6 +598,25 @@ impl<F: Form> Build for BroomFilter<F> {
     }
 }
 
+impl<F: Form> BroomFilter<F> {
+    fn larger(&self, capacity: usize, remote: &mut F::Remote) -> Result<Self> {
+        let bins = self.spec.bins_for(capacity)?;
+        let digests = form::all::<F>(remote)?;
+        if digests.len() > capacity {
+            return Err(self.spec.too_small(digests.len(), capacity));
+        }
+        let fresh = self.filled(capacity, bins, &digests);
+        F::replace(remote, fresh.functions[0], &digests, None)?;
+        Ok(fresh)
+    }
+}
+
+impl Grow for BroomFilter<Practical> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        self.larger(capacity, remote)
+    }
+}
+
 impl<F: Form> Filter for BroomFilter<F> {
     type Remote = F::Remote;
 
@@ -678,7 +698,15 @@ impl<F: Form> Filter for BroomFilter<F> {
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
         let hash = self.hash(digest);
         if self.in_yard(&hash) {
-            return Ok(Adapted::Stored);
+            if !F::stored(remote, digest..=digest)?.is_empty() {
+                return Ok(Adapted::Stored);
+            }
+            // The remote never got it, or lost it: it goes from here as well.
+            self.yard.remove(digest);
+            if self.matching_slot(&hash).is_none() {
+                self.counts.adaptations += 1;
+                return Ok(Adapted::Fixed);
+            }
         }
         let Some(slot) = self.matching_slot(&hash) else { return Ok(Adapted::Absent) };
         let candidates = self.candidates(hash.quotient, remote)?;
@@ -696,15 +724,16 @@ impl<F: Form> Filter for BroomFilter<F> {
         Ok(if self.contains(digest) { Adapted::Unfixed } else { Adapted::Fixed })
     }
 
+    /// The digests that share the digest's own quotient. (What the sweep of an
+    /// adaptation rehashes is elsewhere.)
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        let quotients = self.level.quotients();
+        let quotient = Place::new(digest, quotients).quotient;
+        digests_of(quotient..=quotient, quotients)
+    }
+
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let bins = self.spec.bins_for(capacity)?;
-        let digests = form::all::<F>(remote)?;
-        if digests.len() > capacity {
-            return Err(self.spec.too_small(digests.len(), capacity));
-        }
-        let fresh = self.filled(capacity, bins, &digests);
-        F::replace(remote, fresh.functions[0], &digests, None)?;
-        *self = fresh;
+        *self = self.larger(capacity, remote)?;
         Ok(())
     }
 

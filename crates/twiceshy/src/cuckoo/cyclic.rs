@@ -99,6 +99,13 @@ impl Cyclic {
     }
 }
 
+impl Mirrored<Cyclic> {
+    /// The selector of each stored key, in order of cells: for statistics.
+    pub fn selectors(&self) -> impl Iterator<Item = u32> + '_ {
+        self.table.occupied().map(|cell| self.rule.selector(self.table.get(cell)))
+    }
+}
+
 impl Rule for Cyclic {
     const KINDS: &[Kind] = &[Kind::Cyclic, Kind::Varying];
 

@@ -10,7 +10,7 @@
 //! really stored before one is removed (removing the fingerprint of an absent
 //! key would deny another), and for all of them when the filter is rebuilt.
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -270,6 +270,15 @@ impl<P: Pairing> Build for PartialKey<P> {
     }
 }
 
+impl<P: Pairing> Grow for PartialKey<P> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let bins = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, bins, None, remote)?;
+        let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))
+    }
+}
+
 impl<P: Pairing> Filter for PartialKey<P> {
     type Remote = dyn Ordered;
 
@@ -348,10 +357,7 @@ impl<P: Pairing> Filter for PartialKey<P> {
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let bins = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, bins, None, remote)?;
-        let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
-        *self = fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))?;
+        *self = self.grown(capacity, remote)?;
         Ok(())
     }
 

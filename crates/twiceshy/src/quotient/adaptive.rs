@@ -22,7 +22,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
@@ -39,6 +39,7 @@ use super::rule::{Learned, Rule};
 use super::runs::Runs;
 
 mod changes;
+mod growth;
 
 use changes::{blocks_of, number_among, within};
 
@@ -92,16 +93,8 @@ impl<R: Rule> Adaptive<R> {
         Self::read(spec, reader)
     }
 
-    /// The range of digests that share a digest's quotient: all that can make it
-    /// a false positive, and all that [`Adaptive::adapt_with`] needs.
-    #[must_use]
-    pub fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
-        let quotient = self.place(digest).quotient;
-        digests_of(quotient..=quotient, self.runs.quotients())
-    }
-
     /// [`Filter::adapt`] for a caller who has read the stored digests of the
-    /// query's [range](Adaptive::range), in order, to prove it absent: no
+    /// query's [range](Filter::range), in order, to prove it absent: no
     /// further access, unless a block's budget is spent and its remainders have
     /// to be recomputed, or the list cannot be that of the range. A list that was
     /// right once and is no longer may cost false negatives.
@@ -245,6 +238,7 @@ impl<R: Rule> Adaptive<R> {
         capacity: usize,
         slots: usize,
         extra: Option<Digest>,
+        past: Past,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
         let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
@@ -257,6 +251,9 @@ impl<R: Rule> Adaptive<R> {
             }
             let place = fresh.place(digest);
             let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
+        }
+        if past == Past::Kept {
+            self.teach(&mut fresh, extra, remote)?;
         }
         let old = self.counts;
         fresh.counts = Stats {
@@ -285,6 +282,13 @@ impl<R: Rule> Adaptive<R> {
         }
         Ok(())
     }
+}
+
+/// What becomes of what was learned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Past {
+    Kept,
+    Forgotten,
 }
 
 /// [`Filter::contains`].
@@ -380,6 +384,15 @@ impl<R: Rule> Build for Adaptive<R> {
     }
 }
 
+impl<R: Rule> Grow for Adaptive<R> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let slots = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
+        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+    }
+}
+
 impl<R: Rule> Filter for Adaptive<R> {
     type Remote = dyn Ordered;
 
@@ -422,7 +435,7 @@ impl<R: Rule> Filter for Adaptive<R> {
         let size = self.spec.growth(capacity, slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
-            .renewed(larger, more_slots, Some(digest), remote)?
+            .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
             .ok_or(Error::Full { digest, len, capacity })?;
         if renewed.runs.len() != len + 1 {
             return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
@@ -474,17 +487,22 @@ impl<R: Rule> Filter for Adaptive<R> {
         self.fix(&place, &stored, remote)
     }
 
+    /// The digests that share its quotient: all that can make it a false
+    /// positive.
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        let quotient = self.place(digest).quotient;
+        digests_of(quotient..=quotient, self.runs.quotients())
+    }
+
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let slots = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        *self = fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = self.grown(capacity, remote)?;
         Ok(())
     }
 
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let capacity = self.counts.capacity;
-        let renewed = self.renewed(capacity, self.runs.quotients(), None, remote)?;
+        let renewed =
+            self.renewed(capacity, self.runs.quotients(), None, Past::Forgotten, remote)?;
         *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
         Ok(())
     }

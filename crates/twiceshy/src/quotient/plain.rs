@@ -21,7 +21,7 @@
 //! Two keys with one fingerprint keep two slots, so that removing one never
 //! denies the other.
 
-use crate::any::{Build, spec_of};
+use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
@@ -355,6 +355,15 @@ impl Build for Rsqf {
     }
 }
 
+impl Grow for Rsqf {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let slots = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, slots, None, remote)?;
+        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+    }
+}
+
 impl Filter for Rsqf {
     type Remote = dyn Ordered;
 
@@ -415,10 +424,7 @@ impl Filter for Rsqf {
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let slots = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        *self = fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = self.grown(capacity, remote)?;
         Ok(())
     }
 

@@ -20,8 +20,8 @@ use super::Adaptive;
 /// What is to become of some blocks.
 #[derive(Default)]
 pub(super) struct Change {
-    states: Vec<(usize, [u8; MOST_STATE])>,
-    remainders: Vec<(usize, u64)>,
+    pub(super) states: Vec<(usize, [u8; MOST_STATE])>,
+    pub(super) remainders: Vec<(usize, u64)>,
     pub(super) spent: u64,
 }
 
@@ -236,7 +236,7 @@ impl<R: Rule> Adaptive<R> {
         Ok(())
     }
 
-    fn apply(&mut self, change: Change) {
+    pub(super) fn apply(&mut self, change: Change) {
         for (slot, remainder) in change.remainders {
             self.runs.set_remainder(slot, remainder);
         }

@@ -1,0 +1,94 @@
+//! Guarded gets beside bare ones, warm, in turns.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use twiceshy_store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
+
+use crate::Outcome;
+use crate::bare::{BareFjall, BareRedb, in_batches};
+use crate::keys::{KEY, middle, missing, mix, processor, stored, value};
+
+const ROUNDS: u64 = 9;
+const GETS: u64 = 50_000;
+
+/// A store with a guard.
+pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<GuardedStore<E>> {
+    let store = Options::default()
+        .capacity(keys as usize)
+        .durability(Durability::Process)
+        .cache(cache)
+        .open::<E>(directory)?;
+    in_batches(keys, |range| {
+        let records: Vec<_> = range.map(|index| (stored(index), value(index))).collect();
+        store.put_many(&records)?;
+        Ok(())
+    })?;
+    Ok(store)
+}
+
+/// With caches of this many bytes each.
+pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
+    let redb = BareRedb::filled(&directory.join("bare.redb"), keys, cache)?;
+    let fjall_on = BareFjall::filled(&directory.join("fjall-on"), keys, true, cache)?;
+    let fjall_off = BareFjall::filled(&directory.join("fjall-off"), keys, false, cache)?;
+    let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys, cache)?;
+    let guarded_fjall = guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache)?;
+
+    type Get<'a> = Box<dyn Fn([u8; KEY]) -> Outcome<Option<Vec<u8>>> + 'a>;
+    let stores: [(&str, Get<'_>); 6] = [
+        ("redb, table kept open", Box::new(|key| redb.get(key))),
+        ("redb, a transaction each", Box::new(|key| redb.get_alone(key))),
+        ("guarded redb", Box::new(|key| Ok(guarded_redb.get(key)?))),
+        ("fjall, its filters off", Box::new(|key| fjall_off.get(key))),
+        ("fjall, its filters on", Box::new(|key| fjall_on.get(key))),
+        ("guarded fjall", Box::new(|key| Ok(guarded_fjall.get(key)?))),
+    ];
+    // [store][hit or miss][round]
+    let mut times = vec![[Vec::new(), Vec::new()]; stores.len()];
+    for round in 0..=ROUNDS {
+        for (which, (_, get)) in stores.iter().enumerate() {
+            let key = |index: u64| mix(index + round * GETS);
+            let hit = processor(GETS, |index| {
+                let found = get(stored(key(index) % keys))?;
+                assert!(black_box(found).is_some());
+                Ok(())
+            })?;
+            let miss = processor(GETS, |index| {
+                let found = get(missing(key(index) >> 16))?;
+                assert!(black_box(found).is_none());
+                Ok(())
+            })?;
+            // The first round is for the caches.
+            if round > 0 {
+                times[which][0].push(hit);
+                times[which][1].push(miss);
+            }
+        }
+    }
+    println!("### Gets, {keys} records of 16 + 32 bytes, caches of {} MiB\n", cache >> 20);
+    println!("Nanoseconds of processor time, the system's included; medians of {ROUNDS} rounds.\n");
+    println!("| store | hit | against redb | miss | against redb | against fjall's filters |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    for (which, (name, _)) in stores.iter().enumerate() {
+        let time = |kind: usize| middle(times[which][kind].clone());
+        let against = |kind: usize, other: usize| {
+            let pairs = times[which][kind].iter().zip(&times[other][kind]);
+            middle(pairs.map(|(ours, theirs)| ours / theirs).collect())
+        };
+        println!(
+            "| {name} | {:.0} | {:.2} | {:.0} | {:.3} | {:.2} |",
+            time(0),
+            against(0, 0),
+            time(1),
+            against(1, 0),
+            against(1, 4)
+        );
+    }
+    let stats = guarded_redb.stats();
+    println!(
+        "\nThe guard's filters take {:.2} bits a key.\n",
+        stats.bytes as f64 * 8.0 / keys as f64
+    );
+    Ok(())
+}

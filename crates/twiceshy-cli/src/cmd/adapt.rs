@@ -1,0 +1,178 @@
+//! `twiceshy adapt`: the filter's mistakes, told to it.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use twiceshy::{Adapted, AnyFilter, Digest, KeyFilter, KeyHasher};
+
+use crate::keys::{Format, Keys, is_stdin};
+use crate::saved::Saved;
+use crate::table::count;
+
+/// Tells a filter of keys that it answered "maybe" and that are not there.
+///
+/// The filter changes so that it answers "absent" to them, and is saved: FILE is
+/// replaced whole, by a rename, or not at all, and those who read it meanwhile see the
+/// old filter. If somebody else has replaced it since it was read, nothing is saved.
+/// Keys of the list that are stored after all stay stored, and are counted.
+///
+/// FILE has the digests of its keys, so it needs no list of them. With --keys you make
+/// sure that FILE is the filter of exactly these keys: if not, nothing is changed.
+///
+/// Exit code: 0; 1 if a key of the list is still answered "maybe" and is not stored (the
+/// filter does not adapt, or is too crowded: build it with another --spec); 2 if something
+/// went wrong: flags, a damaged file, other keys.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  twiceshy adapt users.twiceshy --false-positives misses.txt
+  twiceshy adapt users.twiceshy --false-positives misses.txt --keys users.txt
+  mysql -e 'select ...' | twiceshy adapt users.twiceshy --false-positives - --json")]
+pub struct Args {
+    /// File of the filter
+    file: PathBuf,
+
+    /// File with keys that were answered "maybe" and are not there; '-' for standard input
+    #[arg(long, value_name = "LIST")]
+    false_positives: PathBuf,
+
+    /// File with all stored keys, to be compared with FILE first; '-' for standard input
+    #[arg(long)]
+    keys: Option<PathBuf>,
+
+    /// How the keys follow each other, in both lists
+    #[arg(long, value_enum, default_value_t = Format::Lines)]
+    format: Format,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Some keys are as wrong as before.
+const UNFIXED: u8 = 1;
+
+/// How often a key is told that comes back when others are told.
+const ROUNDS: usize = 8;
+
+/// What became of the keys of the list, each counted once. The names of the fields are
+/// those of the JSON.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    file: String,
+    fixed: usize,
+    already_absent: usize,
+    stored: usize,
+    unfixed: usize,
+    saved: bool,
+}
+
+/// Tells and saves.
+///
+/// # Errors
+/// A filter or keys that cannot be read, keys that are not the filter's, a file that
+/// cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let list = Some(args.false_positives.as_path());
+    if is_stdin(list) && args.keys.as_deref().is_some_and(|keys| is_stdin(Some(keys))) {
+        return Err("--false-positives and --keys cannot both be standard input".into());
+    }
+    let list = Keys::open(list, args.format)?;
+    let keys = args.keys.as_deref().map(|keys| Keys::open(Some(keys), args.format)).transpose()?;
+    let saved = Saved::new(&args.file);
+    let (filter, version) = saved.load()?;
+    let (hasher, mut filter) = filter.into_parts();
+    if let Some(keys) = keys {
+        let keys = distinct(keys, &hasher)?;
+        check_keys(&mut filter, &keys).map_err(|reason| format!("{}: {reason}", saved.name()))?;
+    }
+    let digests = distinct(list, &hasher)?;
+    let mut report = tell(&mut filter, &digests)?;
+    report.file = saved.name().to_string();
+    report.saved = report.fixed + report.unfixed != 0;
+    if report.saved {
+        saved.replace(&KeyFilter::from_parts(hasher, filter), Some(version))?;
+    }
+    if args.json {
+        writeln!(io::stdout(), "{}", serde_json::to_string(&report)?)?;
+    } else {
+        report.print()?;
+    }
+    Ok(if report.unfixed == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNFIXED) })
+}
+
+fn distinct(keys: Keys, hasher: &KeyHasher) -> Result<Vec<Digest>, Box<dyn Error>> {
+    let mut digests = keys.digests(hasher, |_| ())?;
+    digests.sort_unstable();
+    digests.dedup();
+    Ok(digests)
+}
+
+/// An error unless these are exactly the stored keys. A filter that is told of a
+/// stored key says so and stays as it is; one that was told of others is not saved.
+fn check_keys(filter: &mut AnyFilter, keys: &[Digest]) -> Result<(), Box<dyn Error>> {
+    let mut missing = 0;
+    for &key in keys {
+        missing += usize::from(filter.adapt(key)? != Adapted::Stored);
+    }
+    let surplus = filter.stats().len - (keys.len() - missing);
+    if (missing, surplus) == (0, 0) {
+        return Ok(());
+    }
+    let [missing, surplus] = [missing, surplus].map(|number| count(number as u64));
+    Err(format!(
+        "{missing} of the --keys are not in it, and {surplus} of its keys are not among them; \
+         nothing was changed. Build it again from these keys, or leave out --keys"
+    )
+    .into())
+}
+
+/// Tells the filter of all of them, and again of those that came back for others.
+fn tell(filter: &mut AnyFilter, digests: &[Digest]) -> Result<Report, Box<dyn Error>> {
+    let mut before = vec![false; digests.len()];
+    filter.contains_many(digests, &mut before);
+    let mut stored = vec![false; digests.len()];
+    for _ in 0..ROUNDS {
+        let mut told = false;
+        for (&digest, stored) in digests.iter().zip(&mut stored) {
+            if !*stored && filter.contains(digest) {
+                *stored = filter.adapt(digest)? == Adapted::Stored;
+                told |= !*stored;
+            }
+        }
+        if !told {
+            break;
+        }
+    }
+    let mut now = vec![false; digests.len()];
+    filter.contains_many(digests, &mut now);
+    let [mut fixed, mut already_absent, mut unfixed] = [0; 3];
+    for ((before, now), _) in before.iter().zip(&now).zip(&stored).filter(|(_, stored)| !**stored) {
+        match (before, now) {
+            (_, true) => unfixed += 1,
+            (true, false) => fixed += 1,
+            (false, false) => already_absent += 1,
+        }
+    }
+    let stored = stored.iter().filter(|&&stored| stored).count();
+    let schema = "twiceshy.adapt.v1";
+    Ok(Report { schema, file: String::new(), fixed, already_absent, stored, unfixed, saved: false })
+}
+
+impl Report {
+    fn print(&self) -> io::Result<()> {
+        let [fixed, absent, stored, unfixed] =
+            [self.fixed, self.already_absent, self.stored, self.unfixed]
+                .map(|number| count(number as u64));
+        let saved = if self.saved { "saved" } else { "nothing to save" };
+        writeln!(
+            io::stdout(),
+            "{}: {fixed} fixed, {absent} were absent already, {stored} are stored, {unfixed} \
+             could not be fixed; {saved}",
+            self.file,
+        )
+    }
+}

@@ -1,0 +1,226 @@
+//! `twiceshy inspect`: what is in a filter's file.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use twiceshy::{AnyFilter, KeyFilter, Kind};
+
+use crate::saved::Saved;
+use crate::table::{bytes, count, percent};
+
+/// Tells what is in a filter's file, and whether it is whole.
+///
+/// All of the file is verified: its checksum, its structure, and that the filter answers
+/// "maybe" to every digest that it stores. No secret is needed.
+///
+/// "minimum" is what any filter must spend for the same share of false positives, the
+/// logarithm of 1/share to the base 2; it is not enough to adapt.
+///
+/// Exit code: 0 if the file is whole; 1 if it is damaged, no filter of ours, or not the
+/// secret's; 2 if it cannot be read.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  twiceshy inspect users.twiceshy
+  twiceshy inspect users.twiceshy --json | jq .bits_per_key")]
+pub struct Args {
+    /// File of the filter
+    file: PathBuf,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// The file is no whole filter.
+const DAMAGED: u8 = 1;
+
+/// Widest bar of the histogram.
+const BAR: usize = 40;
+
+/// The version of both reports as scripts know it.
+const SCHEMA: &str = "twiceshy.inspect.v1";
+
+#[derive(Serialize)]
+struct Damage {
+    schema: &'static str,
+    file: String,
+    file_bytes: u64,
+    whole: bool,
+    reason: String,
+}
+
+/// What is in the file. The names of the fields are those of the JSON.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    file: String,
+    file_bytes: u64,
+    whole: bool,
+    /// "fits", or what is wrong with it.
+    secret: String,
+    kind: &'static str,
+    spec: String,
+    keys: usize,
+    capacity: usize,
+    cells: usize,
+    stashed: usize,
+    load: f64,
+    filter_bytes: u64,
+    /// `None` without keys.
+    bits_per_key: Option<f64>,
+    minimum_bits_per_key: Option<f64>,
+    first_pass_rate: f64,
+    adaptations: u64,
+    spent_blocks: u64,
+    rebuilds: u64,
+    kicks: u64,
+    /// What the numbers of `learned` are, `None` where there is nothing to count.
+    learned_unit: Option<&'static str>,
+    learned: Vec<usize>,
+}
+
+/// Verifies the file and prints what is in it.
+///
+/// # Errors
+/// A file that cannot be read, an output that is closed.
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    let saved = Saved::new(&args.file);
+    let (contents, _) = saved.read()?;
+    let (file, file_bytes) = (saved.name().to_string(), contents.len() as u64);
+    let (secret, filter) = match saved.secret() {
+        Ok(Some(hasher)) => {
+            let loaded = KeyFilter::load(&contents, hasher);
+            ("fits".to_string(), loaded.map(|filter| filter.into_parts().1))
+        }
+        Ok(None) => {
+            ("missing; 'query' and 'adapt' need it".into(), KeyFilter::load_filter(&contents))
+        }
+        Err(error) => (error.to_string(), KeyFilter::load_filter(&contents)),
+    };
+    let code = match filter {
+        Ok(filter) => {
+            let report = Report::new(file, file_bytes, secret, &filter);
+            if args.json {
+                writeln!(io::stdout(), "{}", serde_json::to_string(&report)?)?;
+            } else {
+                write!(io::stdout(), "{}", report.text())?;
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let reason = error.to_string();
+            if args.json {
+                let damage = Damage { schema: SCHEMA, file, file_bytes, whole: false, reason };
+                writeln!(io::stdout(), "{}", serde_json::to_string(&damage)?)?;
+            } else {
+                let size = bytes(file_bytes);
+                writeln!(io::stdout(), "{file} ({size}) is {reason}")?;
+            }
+            ExitCode::from(DAMAGED)
+        }
+    };
+    Ok(code)
+}
+
+impl Report {
+    fn new(file: String, file_bytes: u64, secret: String, filter: &AnyFilter) -> Self {
+        let (spec, stats) = (filter.spec(), filter.stats());
+        let rate = spec.first_pass_rate(stats.load());
+        let any = stats.len != 0;
+        Report {
+            schema: SCHEMA,
+            file,
+            file_bytes,
+            whole: true,
+            secret,
+            kind: spec.kind().name(),
+            spec: spec.to_string(),
+            keys: stats.len,
+            capacity: stats.capacity,
+            cells: stats.cells,
+            stashed: stats.stashed,
+            load: stats.load(),
+            filter_bytes: stats.bits.div_ceil(8) as u64,
+            bits_per_key: any.then(|| stats.bits_per_key()),
+            minimum_bits_per_key: any.then(|| -rate.log2()),
+            first_pass_rate: rate,
+            adaptations: stats.adaptations,
+            spent_blocks: stats.spent,
+            rebuilds: stats.rebuilds,
+            kicks: stats.kicks,
+            learned_unit: learned_unit(spec.kind()),
+            learned: filter.learned(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let number = |number: usize| count(number as u64);
+        let mut lines = vec![
+            (
+                "file",
+                format!("{}, {}, whole (checksum and contents)", self.file, bytes(self.file_bytes)),
+            ),
+            ("secret", self.secret.clone()),
+            ("kind", self.kind.to_string()),
+            ("spec", self.spec.clone()),
+            ("keys", format!("{} of {}", number(self.keys), number(self.capacity))),
+            ("cells", format!("{}, load {:.3}", number(self.cells), self.load)),
+        ];
+        if self.stashed != 0 {
+            lines.push(("stashed", number(self.stashed)));
+        }
+        lines.push(("in memory", bytes(self.filter_bytes)));
+        if let (Some(bits), Some(minimum)) = (self.bits_per_key, self.minimum_bits_per_key) {
+            let rate = percent(self.first_pass_rate);
+            lines.push(("bits a key", format!("{bits:.2}")));
+            lines.push(("minimum", format!("{minimum:.2}, at {rate} false positives")));
+        }
+        lines.push(("adaptations", count(self.adaptations)));
+        lines.push(("rebuilds", count(self.rebuilds)));
+        lines.push(("kicks", count(self.kicks)));
+        let mut text = String::new();
+        for (name, value) in lines {
+            writeln!(text, "{name:<12} {value}").expect("a string takes all");
+        }
+        if let Some(unit) = self.learned_unit.filter(|_| !self.learned.is_empty()) {
+            let spent = count(self.spent_blocks);
+            writeln!(text, "\nadaptivity: {unit} ({spent} blocks were spent and forgot)")
+                .expect("a string");
+            text.push_str(&histogram(&self.learned));
+        }
+        text
+    }
+}
+
+/// What [`AnyFilter::learned`] counts.
+fn learned_unit(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Telescoping | Kind::Uncompressed | Kind::Cyclic | Kind::Varying => {
+            Some("keys by selector")
+        }
+        Kind::Extension => Some("keys by bits of extension"),
+        Kind::Broom => Some("groups of 64 quotients by adaptivity bits"),
+        _ => None,
+    }
+}
+
+/// A bar for each count, on a scale of logarithms: most keys never learn anything, and
+/// the few that did are what one wants to see.
+fn histogram(counts: &[usize]) -> String {
+    let scale = |count: usize| (count as f64 + 1.0).log2();
+    let most = counts.iter().copied().max().map_or(1.0, scale);
+    let width = counts.iter().map(|&number| count(number as u64).len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (value, &number) in counts.iter().enumerate() {
+        let bar = "#".repeat((scale(number) / most * BAR as f64).round() as usize);
+        let number = count(number as u64);
+        let line = format!("{value:>5}  {number:>width$}  {bar}");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

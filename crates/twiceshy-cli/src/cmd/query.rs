@@ -1,0 +1,162 @@
+//! `twiceshy query`: is this key in the filter?
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use twiceshy::{AnyFilter, Digest, KeyHasher};
+
+use crate::keys::{Format, Keys};
+use crate::saved::Saved;
+use crate::table::count;
+
+/// Asks a filter for keys.
+///
+/// Each key is answered on a line of its own, "maybe" or "absent", a tab and the key,
+/// in the order of the questions. "absent" is certain. "maybe" is wrong for a small
+/// share of the absent keys: tell 'twiceshy adapt' of those.
+///
+/// Keys are printed as they are; if yours have newlines, use --json. There a key that
+/// is no UTF-8 has its bytes in "key_hex" in place of "key".
+///
+/// Exit code: 0 if all keys were answered; 1 with --exit-code, if any answer was
+/// "maybe"; 2 if something went wrong: flags, keys, a damaged file.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  twiceshy query users.twiceshy visitors.txt
+  twiceshy query users.twiceshy --key alice --key bob
+  tail -f requests | twiceshy query users.twiceshy | grep ^maybe
+  twiceshy query users.twiceshy --key alice --count --exit-code || echo maybe")]
+pub struct Args {
+    /// File of the filter
+    file: PathBuf,
+
+    /// File with the keys to ask for; '-' or none for standard input
+    keys: Option<PathBuf>,
+
+    /// A key to ask for; may be repeated
+    #[arg(long = "key", value_name = "KEY", conflicts_with_all = ["keys", "format"])]
+    key: Vec<OsString>,
+
+    /// How the keys follow each other
+    #[arg(long, value_enum, default_value_t = Format::Lines)]
+    format: Format,
+
+    /// Print only how many keys had which answer
+    #[arg(long)]
+    count: bool,
+
+    /// Exit with 1 if any answer was "maybe"
+    #[arg(long)]
+    exit_code: bool,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// With --exit-code: some key may be there.
+const MAYBE: u8 = 1;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    schema: &'static str,
+    answer: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_hex: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    schema: &'static str,
+    maybe: u64,
+    absent: u64,
+}
+
+/// Answers every key.
+///
+/// # Errors
+/// A filter or keys that cannot be read, an output that is closed.
+pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    // Before the filter is loaded, which may take a while.
+    let keys =
+        args.key.is_empty().then(|| Keys::open(args.keys.as_deref(), args.format)).transpose()?;
+    let (filter, _) = Saved::new(&args.file).load()?;
+    let (hasher, filter) = filter.into_parts();
+    let mut answers = Answers::new(args, &hasher, &filter);
+    match keys {
+        None => answers.give(args.key.iter().map(|key| key.as_encoded_bytes()))?,
+        Some(mut keys) => {
+            while let Some(batch) = keys.next_batch()? {
+                answers.give(batch.keys())?;
+            }
+        }
+    }
+    let counts = answers.counts;
+    if args.count && args.json {
+        writeln!(io::stdout(), "{}", serde_json::to_string(&counts)?)?;
+    } else if args.count {
+        let [maybe, absent] = [counts.maybe, counts.absent].map(count);
+        writeln!(io::stdout(), "maybe\t{maybe}\nabsent\t{absent}")?;
+    }
+    let found = args.exit_code && counts.maybe != 0;
+    Ok(if found { ExitCode::from(MAYBE) } else { ExitCode::SUCCESS })
+}
+
+/// Answers on their way out.
+struct Answers<'a> {
+    args: &'a Args,
+    hasher: &'a KeyHasher,
+    filter: &'a AnyFilter,
+    output: BufWriter<io::StdoutLock<'static>>,
+    counts: Counts,
+    digests: Vec<Digest>,
+    found: Vec<bool>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(args: &'a Args, hasher: &'a KeyHasher, filter: &'a AnyFilter) -> Self {
+        let output = BufWriter::new(io::stdout().lock());
+        let counts = Counts { schema: "twiceshy.query.count.v1", maybe: 0, absent: 0 };
+        Answers { args, hasher, filter, output, counts, digests: vec![], found: vec![] }
+    }
+
+    /// Answers these keys, for everybody to see at once.
+    fn give<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> io::Result<()> {
+        self.digests.clear();
+        self.digests.extend(keys.clone().map(|key| self.hasher.digest(key)));
+        self.found.resize(self.digests.len(), false);
+        self.filter.contains_many(&self.digests, &mut self.found);
+        let maybe = self.found.iter().filter(|&&found| found).count();
+        self.counts.maybe += maybe as u64;
+        self.counts.absent += (self.found.len() - maybe) as u64;
+        if self.args.count {
+            return Ok(());
+        }
+        for (key, &found) in keys.zip(&self.found) {
+            let answer = if found { "maybe" } else { "absent" };
+            if self.args.json {
+                let text = std::str::from_utf8(key).ok();
+                let hex = text.is_none().then(|| hex(key));
+                let schema = "twiceshy.query.v1";
+                let answer = Answer { schema, answer, key: text, key_hex: hex };
+                serde_json::to_writer(&mut self.output, &answer).map_err(io::Error::from)?;
+            } else {
+                self.output.write_all(answer.as_bytes())?;
+                self.output.write_all(b"\t")?;
+                self.output.write_all(key)?;
+            }
+            self.output.write_all(b"\n")?;
+        }
+        self.output.flush()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

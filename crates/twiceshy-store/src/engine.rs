@@ -1,0 +1,92 @@
+//! What an embedded engine has to do to stand behind a guard.
+
+use std::path::Path;
+
+use twiceshy::{Digest, RemoteError, Store};
+
+/// A store on a local disk. Records are keyed by the 16 bytes of their digest,
+/// high byte first, so that the order of bytes is the order of digests.
+pub trait Engine: Store + Sized {
+    /// What its file or folder is called after the dot.
+    const EXTENSION: &'static str;
+
+    /// Opens what is at a path, or makes it. Nobody else has it open then.
+    ///
+    /// # Errors
+    /// [`OpenError::Locked`] when somebody has; whatever else is in the way.
+    fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError>;
+
+    /// Waits until every write that has returned survives the loss of power.
+    ///
+    /// # Errors
+    /// Whatever keeps the disk from it.
+    fn sync(&self) -> Result<(), RemoteError>;
+}
+
+/// How an engine is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// What a write that has returned survives.
+    pub durability: Durability,
+    /// Memory for parts of the file, in bytes.
+    pub cache: usize,
+}
+
+/// What a write that has returned survives. Both survive the death of the
+/// process at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The loss of power too: every write waits for the disk, which takes
+    /// milliseconds. Write many records at once.
+    Power,
+    /// The death of the process and no more; writes wait for nothing.
+    /// [`twiceshy::Guard`]s are right again after a loss of power as well, but
+    /// the last writes may be gone (`fjall`), or the store as a whole (`redb`,
+    /// which then refuses to open): for what can be made again.
+    Process,
+}
+
+/// Why an engine was not opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another process, or this one, has it open.
+    Locked,
+    /// The engine's own reason.
+    Other(RemoteError),
+}
+
+impl<E: Into<RemoteError>> From<E> for OpenError {
+    fn from(error: E) -> Self {
+        OpenError::Other(error.into())
+    }
+}
+
+/// Bytes of a digest.
+pub(crate) const DIGEST_BYTES: usize = 16;
+
+pub(crate) fn to_bytes(digest: Digest) -> [u8; DIGEST_BYTES] {
+    let [high, low] = digest.words();
+    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+}
+
+pub(crate) fn from_bytes(bytes: [u8; DIGEST_BYTES]) -> Digest {
+    let (high, low) = bytes.split_at(DIGEST_BYTES / 2);
+    let word = |half: &[u8]| u64::from_be_bytes(half.try_into().expect("half of a digest"));
+    Digest::new([word(high), word(low)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_bytes_is_the_order_of_digests() {
+        let words = [0, 1, 255, 256, 1 << 63, u64::MAX];
+        let digests: Vec<Digest> =
+            words.iter().flat_map(|&high| words.map(|low| Digest::new([high, low]))).collect();
+        assert!(digests.is_sorted());
+        assert!(digests.iter().map(|&digest| to_bytes(digest)).is_sorted());
+        assert!(digests.iter().all(|&digest| from_bytes(to_bytes(digest)) == digest));
+        assert_eq!(to_bytes(Digest::new([0x0102, 3]))[6..], [1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
+    }
+}

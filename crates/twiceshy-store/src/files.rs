@@ -1,0 +1,125 @@
+//! The files beside an engine's, each whole or not there.
+//!
+//! ```text
+//! directory/
+//!   records.redb      the engine's (a sidecar's: digests.redb)
+//!   secret            what makes digests of keys; 0600, made once
+//!   filter.snapshot   the filters as of some moment; of use until the next change
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use twiceshy::KeyHasher;
+
+use crate::error::{Error, Result};
+
+const SECRET: &str = "secret";
+const SNAPSHOT: &str = "filter.snapshot";
+
+/// A directory of ours.
+pub(crate) struct Files {
+    directory: PathBuf,
+}
+
+impl Files {
+    /// Makes the directory if it is not there.
+    pub(crate) fn new(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory).map_err(failed("make the directory", directory))?;
+        Ok(Files { directory: directory.into() })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(crate) fn secret_path(&self) -> PathBuf {
+        self.path(SECRET)
+    }
+
+    /// The hasher, if it has been made.
+    pub(crate) fn secret(&self) -> Result<Option<KeyHasher>> {
+        let path = self.secret_path();
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        match KeyHasher::from_bytes(&bytes) {
+            Ok(hasher) => Ok(Some(hasher)),
+            Err(_) => Err(Error::Secret { path, reason: "is damaged".into() }),
+        }
+    }
+
+    pub(crate) fn set_secret(&self, hasher: &KeyHasher) -> Result<()> {
+        self.replace(SECRET, &hasher.to_bytes())
+    }
+
+    /// The last snapshot, if there is one.
+    pub(crate) fn snapshot(&self) -> Result<Option<Vec<u8>>> {
+        read(&self.path(SNAPSHOT))
+    }
+
+    pub(crate) fn set_snapshot(&self, bytes: &[u8]) -> Result<()> {
+        self.replace(SNAPSHOT, bytes)
+    }
+
+    /// Takes a snapshot out of the way, if there is one.
+    pub(crate) fn remove_snapshot(&self) -> Result<()> {
+        let path = self.path(SNAPSHOT);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a new file in place of an old one: whoever looks, also after a crash,
+    /// sees one of the two.
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        let write = || {
+            let mut file = private(&new)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            // The name is on the disk when the directory is.
+            #[cfg(unix)]
+            File::open(&self.directory)?.sync_all()?;
+            Ok(())
+        };
+        write().map_err(|error| {
+            // It would only take room.
+            let _ = fs::remove_file(&new);
+            failed("write", &path)(error)
+        })
+    }
+}
+
+/// A new file that nobody else may read. What is left of a crash goes first: its
+/// permissions may be anything.
+fn private(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { doing, path: path.into(), source }
+}

@@ -1,0 +1,71 @@
+//! Embedded stores behind an adaptive filter: a miss is answered from memory, and
+//! one that got through does not get through again.
+//!
+//! ```
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("users");
+//! let store = twiceshy_store::open(path)?;
+//! store.put("ada", "Ada Lovelace")?;
+//! assert_eq!(store.get("ada")?.as_deref(), Some(&b"Ada Lovelace"[..]));
+//! # assert_eq!(store.get("bob")?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The store is a [`twiceshy::Guard`] and is used as one. Its directory has the
+//! engine's file, the secret that digests are made with, and a snapshot of the
+//! filters; they are opened, made, and left behind here. A directory is open once.
+//!
+//! [`open_sidecar`] does the same for a store that stays as it is: about 20 bytes
+//! a key on a local disk, and a [`twiceshy::Sidecar`] to ask first.
+//!
+//! What is stored survives the process, and by default the loss of power; see
+//! [`Durability`]. A snapshot that is damaged, old or absent costs a rebuild from
+//! the store and nothing else.
+
+#![deny(missing_docs)]
+
+mod engine;
+mod error;
+mod files;
+#[cfg(feature = "fjall")]
+mod fjall;
+mod kept;
+mod metered;
+mod options;
+mod redb;
+
+use std::path::Path;
+
+use twiceshy::{Guard, Sidecar};
+
+pub use engine::{Durability, Engine, EngineOptions, OpenError};
+pub use error::{Error, Result};
+#[cfg(feature = "fjall")]
+pub use fjall::Fjall;
+pub use kept::{Guarding, Kept};
+pub use metered::publish;
+pub use options::Options;
+pub use redb::Redb;
+
+/// A guarded store in a directory.
+pub type GuardedStore<E = Redb> = Kept<Guard<E>>;
+
+/// A sidecar in a directory.
+pub type SidecarStore<E = Redb> = Kept<Sidecar<E>>;
+
+/// Opens a guarded store, or makes an empty one; [`Options`] has choices.
+///
+/// # Errors
+/// As [`Options::open`].
+pub fn open(directory: impl AsRef<Path>) -> Result<GuardedStore> {
+    Options::default().open(directory)
+}
+
+/// Opens a sidecar, or makes an empty one; [`Options::build_sidecar`] makes one
+/// for a store that has keys already.
+///
+/// # Errors
+/// As [`Options::open`].
+pub fn open_sidecar(directory: impl AsRef<Path>) -> Result<SidecarStore> {
+    Options::default().open_sidecar(directory, &mut |_, _| ())
+}

@@ -1,0 +1,7 @@
+//! Guarded stores on a real disk, on good days and on bad ones.
+
+mod bad_days;
+mod crash;
+mod front_door;
+mod harness;
+mod sidecar;

@@ -1,0 +1,594 @@
+//! A filter in front of a store: misses that it knows never reach it.
+//!
+//! ```text
+//!                       ┌──────────── Guard ────────────┐
+//!  get(key) ─ digest ──▶│ filter.contains(d)?           │
+//!                       │   no  ─────────────────────────┼──▶ absent (no read)
+//!                       │   yes ─▶ store.read(range(d))  │──▶ found: value
+//!                       │            none of them is key │
+//!                       │            ─▶ filter.adapt(d)  │──▶ absent (one read)
+//!                       └────────────────────────────────┘
+//!  put(key)    filter first, then store      (a crash leaves a harmless extra
+//!  remove(key) store first, then filter       fingerprint, or nothing at all)
+//! ```
+//!
+//! The store's records are in digest order, so the one read that proves a key
+//! absent shows every key that could have caused the false positive, and
+//! adapting reads nothing more (unless a block's budget is spent: then it reads
+//! that block's keys once).
+//!
+//! Digests are cut into slices, each with a filter of its own ([`shard`]): who
+//! looks never waits for who stores, and a filter that grows is a small one.
+
+mod shard;
+mod sidecar;
+mod slice;
+mod staged;
+mod stats;
+mod store;
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::any::{OrderedFilter, load_ordered, ordered};
+use crate::digest::{Digest, KeyHasher};
+use crate::error::{Error, RemoteError, Result};
+use crate::filter::Adapted;
+use crate::format::{Reader, Writer};
+use crate::remote::EVERY_DIGEST;
+use crate::spec::{Kind, Spec, WhenFull, WhenSpent};
+
+pub use sidecar::{AsyncLookup, Lookup, Sidecar};
+pub use stats::GuardStats;
+pub use store::{Change, Header, MemoryStore, Store};
+
+use shard::{Evidence, Shard};
+use slice::Slice;
+use staged::Staged;
+
+/// What a guard is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuardOptions {
+    /// The filter. It is one whose remote is the bare set: telescoping,
+    /// uncompressed, extension, broom (form=practical), rsqf, plain, simplified.
+    pub spec: Spec,
+    /// Keys to make room for at first; the guard grows with its keys.
+    pub capacity: usize,
+    /// How many slices, as a power of two: 6 makes 64.
+    pub shard_bits: u32,
+}
+
+impl Default for GuardOptions {
+    /// A telescoping filter of 8-bit remainders whose spent blocks take other
+    /// hash functions: of the filters that need 12 bits a key, the one that no
+    /// stream of queries was seen to defeat.
+    fn default() -> Self {
+        GuardOptions {
+            spec: Spec::new(Kind::Telescoping).when_spent(WhenSpent::Reseed),
+            capacity: 1 << 16,
+            shard_bits: 6,
+        }
+    }
+}
+
+/// How a guard came by its filters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// The store was empty.
+    Empty,
+    /// From the snapshot, with all that it had learned.
+    Snapshot,
+    /// Built again from the store.
+    Rebuilt {
+        /// Why the snapshot was not used.
+        reason: String,
+    },
+}
+
+/// An adaptive filter in front of a store, for all threads.
+///
+/// ```
+/// use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+/// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
+/// guard.put("stored", "value")?;
+/// assert_eq!(guard.get("stored")?.as_deref(), Some(&b"value"[..]));
+/// assert_eq!(guard.get("missing")?, None); // the store was not even asked
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+pub struct Guard<S> {
+    store: S,
+    hasher: KeyHasher,
+    spec: Spec,
+    shard_bits: u32,
+    shards: Vec<Shard>,
+    opened: Opened,
+    generation: AtomicU64,
+    /// Whether the store's generation is that of no snapshot.
+    dirty: AtomicBool,
+    /// Held while the store's generation changes.
+    dirtying: Mutex<()>,
+}
+
+/// What [`Guard::snapshot`] writes.
+const SNAPSHOT: &str = "guard";
+
+/// The most slices, as a power of two.
+const MOST_SHARD_BITS: u32 = 16;
+
+impl<S: Store> Guard<S> {
+    /// A guard in front of a store, with filters built from it.
+    ///
+    /// # Errors
+    /// As [`Guard::open_with`].
+    pub fn open(store: S, hasher: KeyHasher, options: &GuardOptions) -> Result<Self> {
+        Self::open_with(store, hasher, options, None, &mut |_, _| ())
+    }
+
+    /// A guard in front of a store, with the filters of a snapshot if that is of
+    /// the store as it is, or else built from the store. `progress` is told how
+    /// many keys of how many are done.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when the store's digests were made with another hasher
+    /// or secret; [`Error::Spec`]; [`Error::Remote`].
+    pub fn open_with(
+        store: S,
+        hasher: KeyHasher,
+        options: &GuardOptions,
+        snapshot: Option<&[u8]>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self> {
+        let GuardOptions { spec, capacity, shard_bits } = *options;
+        if shard_bits > MOST_SHARD_BITS {
+            let reason = format!("2^{shard_bits} shards are too many; use 0 to {MOST_SHARD_BITS}");
+            return Err(Error::spec(spec.to_string(), reason));
+        }
+        // A shard that is full grows; it must not do so by itself.
+        let spec = spec.when_full(WhenFull::Error);
+        let header = store.header().map_err(Error::Remote)?;
+        if let Some(header) = header
+            && header.tag != hasher.tag()
+        {
+            return Err(Error::format(
+                "the store's digests were made with another hasher or secret; open it with the \
+                 one it was made with",
+            ));
+        }
+        let generation = header.map_or_else(new_generation, |header| header.generation);
+        let mut guard = Guard {
+            store,
+            hasher,
+            spec,
+            shard_bits,
+            shards: Vec::new(),
+            opened: Opened::Snapshot,
+            generation: AtomicU64::new(generation),
+            // Whatever is on disk beside a new store is not its snapshot.
+            dirty: AtomicBool::new(false),
+            dirtying: Mutex::new(()),
+        };
+        let used = snapshot.ok_or("there is none".to_string());
+        match used.and_then(|bytes| guard.restored(bytes, header)) {
+            Ok(shards) => guard.shards = shards,
+            Err(reason) => {
+                guard.opened = Opened::Rebuilt { reason };
+                guard.build(capacity, progress)?;
+            }
+        }
+        if header.is_none() {
+            let header = Header { tag: guard.hasher.tag(), generation };
+            guard.store.set_header(header).map_err(Error::Remote)?;
+        }
+        Ok(guard)
+    }
+
+    /// The filters of a snapshot; an error says why it is of no use.
+    fn restored(&self, bytes: &[u8], header: Option<Header>) -> Result<Vec<Shard>, String> {
+        let header = header.ok_or("the store is new")?;
+        let text = |error: Error| error.to_string();
+        let mut reader = Reader::open(bytes).map_err(text)?;
+        reader.expect_kind(SNAPSHOT).map_err(text)?;
+        if reader.u64("the hasher's tag").map_err(text)? != header.tag {
+            return Err("it was made with another hasher or secret".into());
+        }
+        let generation = reader.u64("the generation").map_err(text)?;
+        if generation != header.generation {
+            return Err(format!(
+                "it is of generation {generation}, the store of {}",
+                header.generation
+            ));
+        }
+        let bits = reader.u32("the shards").map_err(text)?;
+        if bits != self.shard_bits {
+            return Err(format!("it has 2^{bits} shards instead of 2^{}", self.shard_bits));
+        }
+        let mut shards = Vec::new();
+        for index in 0..1 << bits {
+            let filter = reader.block("a filter").and_then(load_ordered).map_err(text)?;
+            if filter.spec() != self.spec {
+                return Err(format!("its filters are {}, not {}", filter.spec(), self.spec));
+            }
+            shards.push(Shard::new(Slice::new(bits, index), filter));
+        }
+        reader.finish().map_err(text)?;
+        Ok(shards)
+    }
+
+    /// Makes the filters from the store, shard by shard.
+    fn build(&mut self, capacity: usize, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        let total = self.store.count().map_err(Error::Remote)?;
+        let mut done = 0;
+        for index in 0..1_usize << self.shard_bits {
+            let slice = Slice::new(self.shard_bits, index);
+            let mut digests = Vec::new();
+            let each = &mut |digest: Digest, _: &[u8]| digests.push(slice.inner(digest));
+            self.store.read(slice.outer_range(&EVERY_DIGEST), each).map_err(Error::Remote)?;
+            done += digests.len() as u64;
+            let expected = capacity >> self.shard_bits;
+            // Shards are not equally full: four standard deviations more.
+            let room = expected + 4 * expected.isqrt() + 1;
+            let filter = self.built(room, digests)?;
+            self.shards.push(Shard::new(slice, filter));
+            progress(done, total.max(done));
+        }
+        if done == 0 {
+            self.opened = Opened::Empty;
+        }
+        Ok(())
+    }
+
+    /// A filter of these digests with room for an eighth more, and for `room` in
+    /// all at least.
+    fn built(&self, room: usize, digests: Vec<Digest>) -> Result<Box<dyn OrderedFilter>> {
+        let mut capacity = room.max(digests.len() + digests.len() / 8);
+        let mut staged = Staged::default();
+        staged.add(EVERY_DIGEST, digests);
+        loop {
+            let mut filter = ordered(self.spec, capacity)?;
+            match filter.rebuild(&mut staged) {
+                Ok(()) => return Ok(filter),
+                // No hash functions were found: more room.
+                Err(Error::Spec { .. }) => capacity += capacity / 4 + 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The value of a key. One read of the store, and none for most keys that it
+    /// does not have. (Where a block of the filter forgets, or a broom filter
+    /// sweeps, adapting reads one range more.)
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.find(key.as_ref(), <[u8]>::to_vec)
+    }
+
+    /// Whether a key is stored: an exact answer, as that of [`Guard::get`].
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.find(key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// [`Guard::get`] for many keys; the filters are asked for all of them first.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let maybe = self.may_contain_many(keys);
+        keys.iter()
+            .zip(maybe)
+            .map(|(key, (digest, maybe))| {
+                // A key that stands twice in the list is learned the first time.
+                if maybe && self.shard(digest).contains(digest) {
+                    self.verify(digest, key.as_ref(), <[u8]>::to_vec)
+                } else {
+                    Ok(None)
+                }
+            })
+            .collect()
+    }
+
+    /// Stores a value under a key; `false` when there was one already, which is
+    /// replaced.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed. Whether the record is stored is
+    /// then up to the store; the guard is right either way.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.put_many(&[(key, value)])? == 1)
+    }
+
+    /// Stores many records with one write: all of them, or none and an error.
+    /// Returns how many keys are new.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn put_many<K, V>(&self, records: &[(K, V)]) -> Result<usize>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+    {
+        let mut changes = Vec::with_capacity(records.len());
+        for (key, value) in records {
+            changes.push((self.hasher.digest(key), record::encode(key.as_ref(), value.as_ref())));
+        }
+        self.write(&changes)
+    }
+
+    /// Removes a key and its value; `false` when it was not stored.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed. Whether the record is gone is then
+    /// up to the store; the guard is right either way.
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        let digest = self.hasher.digest(key);
+        let shard = self.shard(digest);
+        if !shard.contains(digest) {
+            return Ok(false);
+        }
+        let mut writer = shard.writer();
+        let evidence = writer.read(digest, &self.store, |_, _| ())?;
+        if !evidence.proves_stored() {
+            return Ok(false);
+        }
+        self.make_dirty()?;
+        self.store.write(&[(digest, None)]).map_err(Error::Remote)?;
+        // The record is gone: what remains is harmless.
+        let _ = writer.remove(evidence, &self.store);
+        Ok(true)
+    }
+
+    /// `false`: surely absent, as far as this guard was told of all keys. For
+    /// who asks another store then; see [`Sidecar`].
+    #[must_use]
+    pub fn may_contain(&self, key: impl AsRef<[u8]>) -> bool {
+        self.may(self.hasher.digest(key))
+    }
+
+    /// [`Guard::may_contain`] for many keys, with their digests.
+    fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<(Digest, bool)> {
+        let digests: Vec<Digest> = keys.iter().map(|key| self.hasher.digest(key)).collect();
+        let mut answers: Vec<(Digest, bool)> =
+            digests.iter().map(|&digest| (digest, false)).collect();
+        let shard_of = |index: usize| Slice::index_of(digests[index], self.shard_bits);
+        let mut order: Vec<usize> = (0..digests.len()).collect();
+        order.sort_by_key(|&index| shard_of(index));
+        for indices in order.chunk_by(|&a, &b| shard_of(a) == shard_of(b)) {
+            let shard = &self.shards[shard_of(indices[0])];
+            let asked: Vec<Digest> = indices.iter().map(|&index| digests[index]).collect();
+            let mut found = vec![false; asked.len()];
+            shard.contains_many(&asked, &mut found);
+            let maybe = found.iter().filter(|&&maybe| maybe).count();
+            shard.counters.maybe.add(maybe as u64);
+            shard.counters.absent.add((found.len() - maybe) as u64);
+            for (&index, maybe) in indices.iter().zip(found) {
+                answers[index].1 = maybe;
+            }
+        }
+        answers
+    }
+
+    /// Tells the guard that a key was answered "maybe" and is not in the store
+    /// that it shields: one read of the guard's own store, and the filter adapts.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the guard's own store failed.
+    pub fn disprove(&self, key: impl AsRef<[u8]>) -> Result<Adapted> {
+        let digest = self.hasher.digest(key);
+        let evidence = self.shard(digest).read(digest, &self.store, |_, _| ())?;
+        if evidence.proves_stored() {
+            return Ok(Adapted::Stored);
+        }
+        self.learn(digest, evidence)
+    }
+
+    /// The bytes of all filters as of this moment, for [`Guard::open_with`]. They
+    /// are of use until the next [`Guard::put`] or [`Guard::remove`]; what the
+    /// filters learn is not lost with it, only forgotten.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<u8> {
+        let held: Vec<_> = self.shards.iter().map(Shard::hold).collect();
+        let mut bytes = Writer::new(SNAPSHOT);
+        bytes.u64(self.hasher.tag());
+        bytes.u64(self.generation.load(Ordering::Relaxed));
+        bytes.u32(self.shard_bits);
+        for shard in &self.shards {
+            bytes.block(&shard.look(|filter| filter.save()));
+        }
+        self.dirty.store(false, Ordering::Release);
+        drop(held);
+        bytes.finish()
+    }
+
+    /// Counts and sizes.
+    #[must_use]
+    pub fn stats(&self) -> GuardStats {
+        let mut sum = GuardStats::default();
+        for shard in &self.shards {
+            let stats = shard.look(|filter| filter.stats());
+            shard.counters.add_to(&mut sum);
+            sum.keys += stats.len as u64;
+            sum.spent += stats.spent;
+            sum.bytes += stats.bits.div_ceil(8) as u64;
+        }
+        sum
+    }
+
+    /// How it came by its filters.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// The filters' description.
+    pub fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    /// The store behind it. Who writes to it directly makes the guard wrong.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Verifies every invariant: each key of the store is answered "maybe", and
+    /// no fingerprint is without a key (as one that a failed write left may be).
+    /// For tests; reads everything, and who changes a shard has to wait.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.shards.iter().try_for_each(|shard| {
+            let writer = shard.hold();
+            writer.check(&self.store)
+        })
+    }
+
+    fn shard(&self, digest: Digest) -> &Shard {
+        &self.shards[Slice::index_of(digest, self.shard_bits)]
+    }
+
+    fn may(&self, digest: Digest) -> bool {
+        let shard = self.shard(digest);
+        let maybe = shard.contains(digest);
+        let count = if maybe { &shard.counters.maybe } else { &shard.counters.absent };
+        count.add(1);
+        maybe
+    }
+
+    fn find<T>(&self, key: &[u8], value: impl FnMut(&[u8]) -> T) -> Result<Option<T>> {
+        let digest = self.hasher.digest(key);
+        if self.may(digest) { self.verify(digest, key, value) } else { Ok(None) }
+    }
+
+    /// Asks the store for a key that may be there, and learns if it is not.
+    fn verify<T>(
+        &self,
+        digest: Digest,
+        key: &[u8],
+        mut value: impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let mut found = None;
+        let evidence = self.shard(digest).find(digest, &self.store, |other, record| {
+            if other == digest {
+                found = record::value(record, key).map(&mut value);
+            }
+        })?;
+        if !evidence.proves_stored() {
+            // The answer stands, whatever becomes of the lesson.
+            let _ = self.learn(digest, evidence);
+        }
+        Ok(found)
+    }
+
+    fn learn(&self, digest: Digest, evidence: Evidence) -> Result<Adapted> {
+        let shard = self.shard(digest);
+        shard.counters.false_positives.add(1);
+        match shard.learn(evidence, &self.store)? {
+            Some(Adapted::Fixed) => {
+                shard.counters.fix(digest);
+                Ok(Adapted::Fixed)
+            }
+            Some(outcome) => Ok(outcome),
+            None => {
+                shard.counters.postponed.add(1);
+                Ok(Adapted::Unfixed)
+            }
+        }
+    }
+
+    /// Stores records: fingerprints first.
+    fn write(&self, records: &[(Digest, Vec<u8>)]) -> Result<usize> {
+        if records.is_empty() {
+            return Ok(0);
+        }
+        let mut indices: Vec<usize> =
+            records.iter().map(|&(digest, _)| Slice::index_of(digest, self.shard_bits)).collect();
+        // In order, so that no two calls wait for each other.
+        indices.sort_unstable();
+        indices.dedup();
+        let mut writers: Vec<_> =
+            indices.iter().map(|&index| self.shards[index].writer()).collect();
+        self.make_dirty()?;
+        let mut new = 0;
+        for (digest, record) in records {
+            let index = Slice::index_of(*digest, self.shard_bits);
+            let place = indices.binary_search(&index).expect("every shard is there");
+            let writer = &mut writers[place];
+            let mut same = true;
+            let evidence = writer.read(*digest, &self.store, |other, stored| {
+                same &= other != *digest || record::key(stored) == record::key(record);
+            })?;
+            if !same {
+                return Err(Error::Remote(one_digest()));
+            }
+            if !evidence.proves_stored() {
+                writer.insert(evidence, &self.store)?;
+                new += 1;
+            }
+        }
+        let changes: Vec<Change<'_>> =
+            records.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
+        self.store.write(&changes).map_err(Error::Remote)?;
+        Ok(new)
+    }
+
+    /// Gives the store a new generation before its first change after a
+    /// snapshot, so that nobody takes that for a snapshot of what comes.
+    fn make_dirty(&self) -> Result<()> {
+        if self.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _lock = self.dirtying.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let generation = new_generation();
+        let header = Header { tag: self.hasher.tag(), generation };
+        self.store.set_header(header).map_err(Error::Remote)?;
+        self.generation.store(generation, Ordering::Relaxed);
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// A number that no other state of any store has. Numbers that were counted would
+/// come again in a store that was made anew or taken back to a backup, and a
+/// snapshot from before would pass for its own.
+fn new_generation() -> u64 {
+    getrandom::u64().expect("the operating system gives random bytes")
+}
+
+/// Two keys with one digest: 10^-21 for 10^9 keys.
+fn one_digest() -> RemoteError {
+    "another key with the same digest is stored; choose another key".into()
+}
+
+/// A record is its key, so that an answer is exact, and its value.
+mod record {
+    /// Bytes before the key: its length.
+    const LENGTH: usize = 4;
+
+    pub(super) fn encode(key: &[u8], value: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
+        [&length.to_le_bytes(), key, value].concat()
+    }
+
+    fn parts(record: &[u8]) -> Option<(&[u8], &[u8])> {
+        let (length, rest) = record.split_first_chunk::<LENGTH>()?;
+        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+    }
+
+    /// The key of a record; `None` for a damaged one.
+    pub(super) fn key(record: &[u8]) -> Option<&[u8]> {
+        parts(record).map(|(key, _)| key)
+    }
+
+    /// The value of a record, if it is this key's.
+    pub(super) fn value<'a>(record: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+        parts(record).filter(|(stored, _)| *stored == key).map(|(_, value)| value)
+    }
+}

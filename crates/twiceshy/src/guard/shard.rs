@@ -1,0 +1,343 @@
+//! One shard of a guard: a filter that many read and one changes.
+//!
+//! ```text
+//! writers   held by whoever changes the shard, from its first read of the store
+//!           to its last write: filter and store then agree
+//! filter    locked for moments: to look, or to make a change that is planned
+//! version   odd while somebody stores or removes keys; even and the same again
+//!           means that what was read of the store in between is still true
+//! ```
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+
+use crate::any::OrderedFilter;
+use crate::digest::Digest;
+use crate::error::{Error, RemoteError, Result};
+use crate::filter::Adapted;
+use crate::remote::EVERY_DIGEST;
+
+use super::slice::Slice;
+use super::staged::Staged;
+use super::stats::Counters;
+use super::store::Store;
+
+pub(super) struct Shard {
+    slice: Slice,
+    writers: Mutex<()>,
+    filter: RwLock<Box<dyn OrderedFilter>>,
+    version: AtomicU64,
+    /// Keys that were stored, and for how many the filter was made. Only writers
+    /// look at them.
+    keys: AtomicUsize,
+    capacity: AtomicUsize,
+    pub(super) counters: Counters,
+}
+
+/// The right to change a shard.
+pub(super) struct Writer<'a> {
+    shard: &'a Shard,
+    /// Digests of which the filter has the fingerprints and the store has no
+    /// records, yet or any more: what is read of the store counts them in.
+    pending: BTreeSet<Digest>,
+    purpose: Purpose,
+    _lock: MutexGuard<'a, ()>,
+}
+
+/// What somebody wants with the right to change a shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To store or remove keys: what others are reading may no longer be true.
+    Store,
+    /// To let the filter learn, or to have it to oneself: the keys stay.
+    Hold,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        if self.purpose == Purpose::Store {
+            self.shard.version.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+impl Shard {
+    pub(super) fn new(slice: Slice, filter: Box<dyn OrderedFilter>) -> Self {
+        let stats = filter.stats();
+        Shard {
+            keys: AtomicUsize::new(stats.len),
+            capacity: AtomicUsize::new(stats.capacity),
+            slice,
+            writers: Mutex::new(()),
+            filter: RwLock::new(filter),
+            version: AtomicU64::new(0),
+            counters: Counters::default(),
+        }
+    }
+
+    /// `false`: surely absent.
+    pub(super) fn contains(&self, digest: Digest) -> bool {
+        self.look(|filter| filter.contains(self.slice.inner(digest)))
+    }
+
+    /// [`Shard::contains`] for many.
+    pub(super) fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        let inner: Vec<Digest> = digests.iter().map(|&digest| self.slice.inner(digest)).collect();
+        self.look(|filter| filter.contains_many(&inner, found));
+    }
+
+    /// Looks at the filter. A panic of another thread does not bother: a filter
+    /// changes after all that can fail.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&dyn OrderedFilter) -> T) -> T {
+        look(&**self.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for the right to change the shard.
+    pub(super) fn writer(&self) -> Writer<'_> {
+        self.begin(Purpose::Store, self.lock())
+    }
+
+    /// Waits until nobody changes the shard, and keeps it so.
+    pub(super) fn hold(&self) -> Writer<'_> {
+        self.begin(Purpose::Hold, self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin<'a>(&'a self, purpose: Purpose, lock: MutexGuard<'a, ()>) -> Writer<'a> {
+        if purpose == Purpose::Store {
+            self.version.fetch_add(1, Ordering::AcqRel);
+        }
+        Writer { shard: self, pending: BTreeSet::new(), purpose, _lock: lock }
+    }
+
+    /// Reads the store where a digest that was answered "maybe" would be: one
+    /// read, which shows every record that can have caused the answer.
+    pub(super) fn read(
+        &self,
+        digest: Digest,
+        store: &impl Store,
+        visitor: impl FnMut(Digest, &[u8]),
+    ) -> Result<Evidence> {
+        self.evidence(digest, visitor, |range, each| store.read(range, each))
+    }
+
+    /// [`Shard::read`] for who asks for this digest alone. Of one that is stored,
+    /// the evidence proves that and no more.
+    pub(super) fn find(
+        &self,
+        digest: Digest,
+        store: &impl Store,
+        visitor: impl FnMut(Digest, &[u8]),
+    ) -> Result<Evidence> {
+        self.evidence(digest, visitor, |range, each| store.find(digest, range, each))
+    }
+
+    fn evidence(
+        &self,
+        digest: Digest,
+        mut visitor: impl FnMut(Digest, &[u8]),
+        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
+    ) -> Result<Evidence> {
+        let version = self.version.load(Ordering::Acquire);
+        let inner = self.slice.inner(digest);
+        let range = self.look(|filter| filter.range(inner));
+        let mut digests = Vec::new();
+        let each = |outer, inner, record: &[u8]| {
+            digests.push(inner);
+            visitor(outer, record);
+        };
+        self.visit(&range, each, read)?;
+        Ok(Evidence { version, inner, range, digests })
+    }
+
+    /// Visits the records of a range of the filter's digests.
+    fn visit(
+        &self,
+        range: &RangeInclusive<Digest>,
+        mut visitor: impl FnMut(Digest, Digest, &[u8]),
+        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
+    ) -> Result<()> {
+        self.counters.store_reads.add(1);
+        let each = &mut |outer: Digest, record: &[u8]| {
+            let inner = self.slice.inner(outer);
+            if range.contains(&inner) {
+                visitor(outer, inner, record);
+            }
+        };
+        read(self.slice.outer_range(range), each).map_err(Error::Remote)
+    }
+
+    /// Tells the filter of a false positive, with the read that proved it one;
+    /// `None` if the shard has changed since, or is changing: the read may no
+    /// longer be true, and a filter that learns from it may deny a key.
+    pub(super) fn learn(&self, evidence: Evidence, store: &impl Store) -> Result<Option<Adapted>> {
+        let lock = match self.writers.try_lock() {
+            Ok(lock) => lock,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        if self.version.load(Ordering::Acquire) != evidence.version {
+            return Ok(None);
+        }
+        let inner = evidence.inner;
+        let adapt =
+            |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.adapt(inner, remote);
+        self.begin(Purpose::Hold, lock).change(evidence.staged(), store, adapt).map(Some)
+    }
+}
+
+/// Who is shown a store's records.
+type Visitor<'a> = &'a mut dyn FnMut(Digest, &[u8]);
+
+/// What a read showed, and when.
+pub(super) struct Evidence {
+    version: u64,
+    inner: Digest,
+    range: RangeInclusive<Digest>,
+    digests: Vec<Digest>,
+}
+
+impl Evidence {
+    /// Whether the digest is stored.
+    pub(super) fn proves_stored(&self) -> bool {
+        self.digests.binary_search(&self.inner).is_ok()
+    }
+
+    fn staged(self) -> Staged {
+        let mut staged = Staged::default();
+        staged.add(self.range, self.digests);
+        staged
+    }
+}
+
+impl Writer<'_> {
+    /// [`Shard::read`], for who is about to change what is there.
+    pub(super) fn read(
+        &self,
+        digest: Digest,
+        store: &impl Store,
+        visitor: impl FnMut(Digest, &[u8]),
+    ) -> Result<Evidence> {
+        let mut evidence = self.shard.read(digest, store, visitor)?;
+        self.count_in_pending(&evidence.range, &mut evidence.digests);
+        Ok(evidence)
+    }
+
+    /// Adds a fingerprint, before the store gets the record of the digest that
+    /// the evidence is of. A full filter grows.
+    pub(super) fn insert(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
+        let inner = evidence.inner;
+        let insert =
+            |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.insert(inner, remote);
+        let Shard { keys, capacity, .. } = self.shard;
+        let mut room = capacity.load(Ordering::Relaxed);
+        if keys.load(Ordering::Relaxed) >= room {
+            self.grow(room, store)?;
+        }
+        let mut outcome = self.change(evidence.staged(), store, insert);
+        while let Err(Error::Full { .. }) = outcome {
+            self.grow(room, store)?;
+            outcome = self.change(Staged::default(), store, insert);
+            room = capacity.load(Ordering::Relaxed);
+            room += room / 2 + 1;
+        }
+        outcome?;
+        keys.fetch_add(1, Ordering::Relaxed);
+        self.pending.insert(inner);
+        Ok(())
+    }
+
+    /// Takes a fingerprint out, when the store has removed the record of the
+    /// digest that the evidence, read before, is of.
+    pub(super) fn remove(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
+        let inner = evidence.inner;
+        self.pending.insert(inner);
+        let remove =
+            |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.remove(inner, remote);
+        self.change(evidence.staged(), store, remove)?;
+        self.pending.remove(&inner);
+        self.shard.keys.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Changes the filter; what it wants to read of the store is read while
+    /// nobody has to wait for it.
+    fn change<T>(
+        &mut self,
+        mut staged: Staged,
+        store: &impl Store,
+        change: impl Fn(&mut dyn OrderedFilter, &mut Staged) -> Result<T>,
+    ) -> Result<T> {
+        loop {
+            let outcome = {
+                let mut filter = self.shard.filter.write().unwrap_or_else(PoisonError::into_inner);
+                change(&mut **filter, &mut staged)
+            };
+            match staged.wanted() {
+                None => return outcome,
+                Some(range) => {
+                    let digests = self.digests(&range, store)?;
+                    staged.add(range, digests);
+                }
+            }
+        }
+    }
+
+    /// The digests of a range that the filter has fingerprints of.
+    fn digests(&self, range: &RangeInclusive<Digest>, store: &impl Store) -> Result<Vec<Digest>> {
+        let mut digests = Vec::new();
+        let each = |_, inner, _: &[u8]| digests.push(inner);
+        self.shard.visit(range, each, |range, each| store.read(range, each))?;
+        self.count_in_pending(range, &mut digests);
+        Ok(digests)
+    }
+
+    fn count_in_pending(&self, range: &RangeInclusive<Digest>, digests: &mut Vec<Digest>) {
+        for &digest in self.pending.range(range.clone()) {
+            if let Err(index) = digests.binary_search(&digest) {
+                digests.insert(index, digest);
+            }
+        }
+    }
+
+    /// Verifies the filter against the store.
+    pub(super) fn check(&self, store: &impl Store) -> Result<(), String> {
+        let mut staged = Staged::default();
+        let digests = self.digests(&EVERY_DIGEST, store).map_err(|error| error.to_string())?;
+        staged.add(EVERY_DIGEST, digests);
+        self.shard.look(|filter| filter.check(&mut staged))
+    }
+
+    /// Puts a filter with room for half as many keys again, and for `room` at
+    /// least, in place of a full one, while the old one answers.
+    ///
+    /// It is the keys of the store that count: what puts that failed left in the
+    /// old filter goes with it, or else a disk that is full would fill the memory.
+    fn grow(&mut self, room: usize, store: &impl Store) -> Result<()> {
+        let digests = self.digests(&EVERY_DIGEST, store)?;
+        let keys = digests.len();
+        let mut capacity = room.max(keys + keys / 2 + 1);
+        let mut staged = Staged::default();
+        staged.add(EVERY_DIGEST, digests);
+        let spec = self.shard.look(|filter| filter.spec());
+        let larger = loop {
+            match self.shard.look(|filter| filter.larger(capacity, &mut staged)) {
+                // No hash functions were found: more room, as long as there is more.
+                Err(Error::Spec { .. }) if spec.bins_for(capacity).is_ok() => {
+                    capacity += capacity / 4 + 1;
+                }
+                outcome => break outcome?,
+            }
+        };
+        *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
+        self.shard.keys.store(keys, Ordering::Relaxed);
+        self.shard.capacity.store(capacity, Ordering::Relaxed);
+        self.shard.counters.growths.add(1);
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! A guard beside a store that stays as it is.
+//!
+//! The user's store has its own keys and its own order. What the filter needs of
+//! it, the digests in order, is in a store of the guard's own, with empty
+//! records: about 16 bytes a key, on a local disk.
+
+use std::future::Future;
+
+use crate::error::Result;
+
+use super::{Guard, Store};
+
+/// A store that can be asked for one key.
+pub trait Lookup {
+    /// What it has for a key.
+    type Value;
+    /// Why it cannot answer.
+    type Error;
+
+    /// The value of a key, or `None`.
+    ///
+    /// # Errors
+    /// Whatever keeps it from answering.
+    fn lookup(&self, key: &[u8]) -> Result<Option<Self::Value>, Self::Error>;
+}
+
+/// [`Lookup`] for stores that are waited for.
+pub trait AsyncLookup {
+    /// What it has for a key.
+    type Value;
+    /// Why it cannot answer.
+    type Error;
+
+    /// The value of a key, or `None`.
+    ///
+    /// # Errors
+    /// Whatever keeps it from answering.
+    fn lookup(
+        &self,
+        key: &[u8],
+    ) -> impl Future<Output = Result<Option<Self::Value>, Self::Error>> + Send;
+}
+
+/// A [`Guard`] that shields a store of somebody else's.
+///
+/// It has to be told of every key: [`Sidecar::added`] before the store gets it,
+/// [`Sidecar::removed`] when the store has removed it or did not take it. Changes
+/// of one key come one after the other: a removal that is told late, when the key
+/// is stored again, makes the shield deny it.
+///
+/// ```
+/// use std::collections::HashMap;
+/// use twiceshy::{Guard, GuardOptions, KeyHasher, Lookup, MemoryStore, Sidecar};
+///
+/// struct Users(HashMap<Vec<u8>, String>);
+/// impl Lookup for Users {
+///     type Value = String;
+///     type Error = std::convert::Infallible;
+///     fn lookup(&self, key: &[u8]) -> Result<Option<String>, Self::Error> {
+///         Ok(self.0.get(key).cloned()) // a query over the network, say
+///     }
+/// }
+/// let users = Users(HashMap::from([(b"ada".to_vec(), "Ada".to_string())]));
+///
+/// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
+/// let shield = Sidecar::new(guard);
+/// shield.added("ada")?;
+/// assert_eq!(shield.get("ada", &users), Ok(Some("Ada".to_string())));
+/// assert_eq!(shield.get("bob", &users), Ok(None));
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+pub struct Sidecar<S> {
+    guard: Guard<S>,
+}
+
+impl<S: Store> Sidecar<S> {
+    /// A shield with a guard whose store is its own.
+    pub fn new(guard: Guard<S>) -> Self {
+        Sidecar { guard }
+    }
+
+    /// A key is about to be stored. `false` when it was known.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed; do not store
+    /// the key then, or it will be denied.
+    pub fn added(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        Ok(self.added_many(&[key])? == 1)
+    }
+
+    /// [`Sidecar::added`] for many keys, with one write. Returns how many are
+    /// new.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed.
+    pub fn added_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let digests: Vec<_> =
+            keys.iter().map(|key| (self.guard.hasher.digest(key), Vec::new())).collect();
+        self.guard.write(&digests)
+    }
+
+    /// A key is stored no longer. `false` when it was not known.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed.
+    pub fn removed(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.guard.remove(key)
+    }
+
+    /// The value of a key; the store is asked only if it may have it. What keeps
+    /// the guard's own store from a lesson costs a read the next time, no answer.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub fn get<L: Lookup>(
+        &self,
+        key: impl AsRef<[u8]>,
+        store: &L,
+    ) -> Result<Option<L::Value>, L::Error> {
+        let key = key.as_ref();
+        if !self.guard.may_contain(key) {
+            return Ok(None);
+        }
+        let found = store.lookup(key)?;
+        if found.is_none() {
+            let _ = self.guard.disprove(key);
+        }
+        Ok(found)
+    }
+
+    /// [`Sidecar::get`], waiting for nothing but the store; the guard's own read,
+    /// when the store had nothing, is short and made in place.
+    ///
+    /// # Errors
+    /// The store's own.
+    pub async fn get_async<L: AsyncLookup>(
+        &self,
+        key: impl AsRef<[u8]>,
+        store: &L,
+    ) -> Result<Option<L::Value>, L::Error> {
+        let key = key.as_ref();
+        if !self.guard.may_contain(key) {
+            return Ok(None);
+        }
+        let found = store.lookup(key).await?;
+        if found.is_none() {
+            let _ = self.guard.disprove(key);
+        }
+        Ok(found)
+    }
+
+    /// The guard, for its counts, snapshots and invariants.
+    pub fn guard(&self) -> &Guard<S> {
+        &self.guard
+    }
+}

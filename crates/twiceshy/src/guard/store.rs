@@ -1,0 +1,176 @@
+//! What a guard stands in front of.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::digest::Digest;
+use crate::error::RemoteError;
+use crate::remote::Accesses;
+
+/// Records in the order of their keys' digests: slow, and the truth.
+///
+/// It is shared by all threads. A write is whole or not at all, and when it has
+/// returned it survives the death of the process.
+pub trait Store: Send + Sync {
+    /// Visits the records of a range of digests, in order: one read.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn read(
+        &self,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError>;
+
+    /// [`Store::read`] for who looks for one digest of the range: if that is
+    /// stored, its record may be all that is visited. For stores where a point
+    /// look-up is cheaper than the start of a range.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn find(
+        &self,
+        _digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.read(range, visitor)
+    }
+
+    /// Stores records, or removes those that are `None`: all of them, or none
+    /// and an error. Of several changes of one digest the last one counts.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from writing. A write that is reported as failed
+    /// may have happened, but must not happen later: the guard forgets its keys.
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError>;
+
+    /// How many records there are, or a good guess: for progress and sizes.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn count(&self) -> Result<u64, RemoteError>;
+
+    /// What [`Store::set_header`] stored last.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn header(&self) -> Result<Option<Header>, RemoteError>;
+
+    /// Stores the header; it has to survive whatever a later write survives.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from writing.
+    fn set_header(&self, header: Header) -> Result<(), RemoteError>;
+}
+
+/// A digest, and its record or `None` to remove it.
+pub type Change<'a> = (Digest, Option<&'a [u8]>);
+
+/// What a store knows of its guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The tag of the hasher that made its digests.
+    pub tag: u64,
+    /// A random number, another one before the first write after a snapshot of
+    /// the filter: a snapshot of another generation is not of this store.
+    pub generation: u64,
+}
+
+/// A [`Store`] in memory, for tests and examples. It counts its accesses.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    records: RwLock<BTreeMap<Digest, Box<[u8]>>>,
+    header: RwLock<Option<Header>>,
+    reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl MemoryStore {
+    /// How often it was asked so far: calls, not records.
+    #[must_use]
+    pub fn accesses(&self) -> Accesses {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Accesses { reads: load(&self.reads), writes: load(&self.writes) }
+    }
+}
+
+/// No operation of a memory store leaves it half changed, so it is as good after
+/// a panic as before.
+const WHOLE: &str = "no thread panics while it holds this lock";
+
+impl Store for MemoryStore {
+    fn read(
+        &self,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let records = self.records.read().expect(WHOLE);
+        records.range(range).for_each(|(digest, record)| visitor(*digest, record));
+        Ok(())
+    }
+
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let mut records = self.records.write().expect(WHOLE);
+        for &(digest, record) in changes {
+            match record {
+                Some(record) => records.insert(digest, record.into()),
+                None => records.remove(&digest),
+            };
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<u64, RemoteError> {
+        Ok(self.records.read().expect(WHOLE).len() as u64)
+    }
+
+    fn header(&self) -> Result<Option<Header>, RemoteError> {
+        Ok(*self.header.read().expect(WHOLE))
+    }
+
+    fn set_header(&self, header: Header) -> Result<(), RemoteError> {
+        *self.header.write().expect(WHOLE) = Some(header);
+        Ok(())
+    }
+}
+
+/// A store that is shared is a store.
+impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
+    fn read(
+        &self,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        (**self).read(range, visitor)
+    }
+
+    fn find(
+        &self,
+        digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        (**self).find(digest, range, visitor)
+    }
+
+    fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        (**self).write(changes)
+    }
+
+    fn count(&self) -> Result<u64, RemoteError> {
+        (**self).count()
+    }
+
+    fn header(&self) -> Result<Option<Header>, RemoteError> {
+        (**self).header()
+    }
+
+    fn set_header(&self, header: Header) -> Result<(), RemoteError> {
+        (**self).set_header(header)
+    }
+}

@@ -1,0 +1,232 @@
+//! A guard beside a store of somebody else's.
+
+mod stores;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use stores::{Call, Hooked, When, hasher, spec};
+use twiceshy::{AsyncLookup, Guard, GuardOptions, Lookup, MemoryStore, Sidecar, Store};
+
+/// A store with its own keys and order, which counts and can be unplugged.
+#[derive(Default)]
+struct Users {
+    names: HashMap<Vec<u8>, String>,
+    lookups: AtomicU64,
+    unplugged: AtomicBool,
+}
+
+impl Users {
+    fn find(&self, key: &[u8]) -> Result<Option<String>, &'static str> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        if self.unplugged.load(Ordering::Relaxed) {
+            return Err("unplugged");
+        }
+        Ok(self.names.get(key).cloned())
+    }
+}
+
+impl Lookup for Users {
+    type Value = String;
+    type Error = &'static str;
+
+    fn lookup(&self, key: &[u8]) -> Result<Option<String>, &'static str> {
+        self.find(key)
+    }
+}
+
+/// The same, which has to be waited for.
+struct Slow(Users);
+
+impl AsyncLookup for Slow {
+    type Value = String;
+    type Error = &'static str;
+
+    async fn lookup(&self, key: &[u8]) -> Result<Option<String>, &'static str> {
+        later().await;
+        self.0.find(key)
+    }
+}
+
+/// Ready the second time.
+fn later() -> impl Future<Output = ()> + Send {
+    let mut asked = false;
+    std::future::poll_fn(move |context| {
+        if std::mem::replace(&mut asked, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+}
+
+/// Runs a future that is always ready to go on. Returns how often it was not done.
+fn block_on<T>(future: impl Future<Output = T>) -> (T, u32) {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut pending = 0;
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return (value, pending),
+            Poll::Pending => pending += 1,
+        }
+    }
+}
+
+fn options(text: &str) -> GuardOptions {
+    GuardOptions { spec: spec(text), capacity: 500, shard_bits: 1 }
+}
+
+/// The way to ask: blocking or not.
+type Ask<'a, S> = &'a dyn Fn(&Sidecar<S>, &str) -> Result<Option<String>, &'static str>;
+
+/// 500 keys, then misses: each reaches the store once at most.
+fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc<MemoryStore>>) {
+    let own = Arc::new(MemoryStore::default());
+    let guard = Guard::open(own.clone(), hasher(), &options(text)).expect("an empty store");
+    let shield = Sidecar::new(guard);
+    let keys: Vec<String> = (0..500).map(name).collect();
+    assert_eq!(shield.added_many(&keys[..400]).expect("in memory"), 400);
+    assert_eq!(shield.added_many(&keys[300..]).expect("in memory"), 100);
+    assert!(!shield.added(&keys[0]).expect("in memory"));
+    for key in &keys {
+        assert_eq!(ask(&shield, key), Ok(Some(key.to_uppercase())));
+    }
+    assert_eq!(users(), 500);
+    let reads = own.accesses().reads;
+    let missing: Vec<String> = (500..3000).map(name).collect();
+    for key in &missing {
+        assert_eq!(ask(&shield, key), Ok(None));
+    }
+    let passed = users() - 500;
+    assert!(passed > 100, "{text}: {passed} of 2500");
+    let spent = shield.guard().stats().spent;
+    let made = own.accesses().reads - reads;
+    assert!((passed..=passed + spent).contains(&made), "one read each, {made} for {passed}");
+    // An opponent repeats each at once, and gets no further.
+    for key in &missing {
+        let _ = ask(&shield, key);
+        let before = users();
+        assert_eq!(ask(&shield, key), Ok(None));
+        assert_eq!(users(), before, "{text}: {key} again");
+    }
+
+    // An error of the store is the store's; the guard learns nothing from it.
+    let before = shield.guard().stats();
+    unplug(true);
+    assert_eq!(ask(&shield, &keys[7]), Err("unplugged"));
+    let other = (3000..).map(name).find(|key| shield.guard().may_contain(key)).expect("one");
+    assert_eq!(ask(&shield, &other), Err("unplugged"));
+    assert_eq!(shield.guard().stats().false_positives, before.false_positives);
+    unplug(false);
+    assert_eq!(ask(&shield, &other), Ok(None));
+    assert_eq!(shield.guard().stats().false_positives, before.false_positives + 1);
+
+    // What is no longer stored is not asked for.
+    assert!(shield.removed(&keys[7]).expect("in memory"));
+    assert!(!shield.removed(&keys[7]).expect("in memory"));
+    shield.guard().check().expect("no invariant is broken");
+    // 16 bytes a key: a digest, and nothing beside it.
+    own.read(twiceshy::EVERY_DIGEST, &mut |_, record| assert!(record.is_empty())).expect("memory");
+}
+
+fn name(number: u32) -> String {
+    format!("user {number}")
+}
+
+fn users() -> Users {
+    let names = (0..500).map(name).map(|key| (key.clone().into_bytes(), key.to_uppercase()));
+    Users { names: names.collect(), ..Users::default() }
+}
+
+const ADAPTIVE: [&str; 3] =
+    ["telescoping:f=3,budget=56,spent=reseed", "telescoping:f=3", "uncompressed:f=2"];
+
+#[test]
+fn a_sidecar_keeps_repeated_misses_from_a_blocking_store() {
+    for text in ADAPTIVE {
+        let users = users();
+        play(
+            text,
+            &|| users.lookups.load(Ordering::Relaxed),
+            &|unplugged| users.unplugged.store(unplugged, Ordering::Relaxed),
+            &|shield, key| shield.get(key, &users),
+        );
+    }
+}
+
+#[test]
+fn a_sidecar_keeps_repeated_misses_from_an_async_store() {
+    for text in ADAPTIVE {
+        let users = Slow(users());
+        let waited = Cell::new(0);
+        play(
+            text,
+            &|| users.0.lookups.load(Ordering::Relaxed),
+            &|unplugged| users.0.unplugged.store(unplugged, Ordering::Relaxed),
+            &|shield, key| {
+                let (answer, pending) = block_on(shield.get_async(key, &users));
+                waited.set(waited.get() + u64::from(pending));
+                answer
+            },
+        );
+        // The store is all that is waited for.
+        assert_eq!(waited.get(), users.0.lookups.load(Ordering::Relaxed));
+    }
+}
+
+/// The future can go from thread to thread, as executors want.
+#[test]
+fn waiting_can_go_on_in_another_thread() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let guard = Guard::open(MemoryStore::default(), hasher(), &options("telescoping:f=8"));
+    let shield = Sidecar::new(guard.expect("an empty store"));
+    let users = Slow(users());
+    shield.added("user 3").expect("in memory");
+    let (answer, pending) = block_on(is_send(shield.get_async("user 3", &users)));
+    assert_eq!((answer, pending), (Ok(Some("USER 3".into())), 1));
+}
+
+/// The guard's own store fails: told when keys come and go, and no answer hangs
+/// on it.
+#[test]
+fn a_sidecar_tells_when_its_own_store_fails() {
+    let unplugged = Arc::new(AtomicBool::new(false));
+    let hook = unplugged.clone();
+    let own = Hooked::new(move |_: Call, when: When| {
+        let fails = when == When::Before && hook.load(Ordering::Relaxed);
+        if fails { Err("no disk".into()) } else { Ok(()) }
+    });
+    let guard = Guard::open(own, hasher(), &options("telescoping:f=2")).expect("an empty store");
+    let shield = Sidecar::new(guard);
+    let users = users();
+    for key in users.names.keys() {
+        assert!(shield.added(key).expect("plugged"));
+    }
+    unplugged.store(true, Ordering::Relaxed);
+    let error = shield.added("user 500").expect_err("no disk").to_string();
+    assert!(error.contains("no disk"), "{error}");
+    let error = shield.removed("user 3").expect_err("no disk").to_string();
+    assert!(error.contains("no disk"), "{error}");
+    for key in users.names.keys() {
+        let found = shield.get(key, &users).expect("a stored key needs no disk of the guard");
+        assert_eq!(found.as_ref(), users.names.get(key));
+    }
+    // Nor does a missing one; it is learned when there is one again.
+    let missing = (501..).map(name).find(|key| shield.guard().may_contain(key)).expect("one");
+    assert_eq!(shield.get(&missing, &users), Ok(None));
+    assert!(shield.guard().may_contain(&missing));
+    unplugged.store(false, Ordering::Relaxed);
+    assert_eq!(shield.get(&missing, &users), Ok(None));
+    assert!(!shield.guard().may_contain(&missing));
+    assert!(shield.added("user 500").expect("plugged"));
+    assert!(shield.guard().may_contain("user 500"));
+    assert!(shield.removed("user 3").expect("plugged"));
+}
