@@ -29,10 +29,11 @@ use clap::{CommandFactory, Parser, Subcommand};
     subcommand_help_heading = "Verbs",
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
-                  twiceshy race                     all filters, on the default workload\n  \
-                  twiceshy attack                   all adversaries against all filters\n  \
-                  twiceshy plan --misses 10         which filter to take\n  \
-                  twiceshy paper --quick            the papers' figures, as one page\n\n\
+                  twiceshy race                             all filters, on the default workload\n  \
+                  twiceshy attack                           all adversaries against all filters\n  \
+                  twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
+                  twiceshy paper --quick                    the papers' figures, as one page\n  \
+                  twiceshy build KEYS -o FILE               a filter of a list of keys\n\n\
                   'twiceshy VERB --help' tells all about a verb, with examples."
 )]
 struct Cli {
