@@ -91,14 +91,10 @@ impl Store for Fjall {
     fn find(
         &self,
         digest: Digest,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest, &[u8]),
-    ) -> Result<(), RemoteError> {
-        match self.records.get(to_bytes(digest))? {
-            Some(record) => visitor(digest, &record),
-            None => self.read(range, visitor)?,
-        }
-        Ok(())
+        visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, RemoteError> {
+        let found = self.records.get(to_bytes(digest))?;
+        Ok(Some(found.inspect(|record| visitor(record)).is_some()))
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {

@@ -114,15 +114,10 @@ impl Store for Redb {
     fn find(
         &self,
         digest: Digest,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest, &[u8]),
-    ) -> Result<(), RemoteError> {
-        let records = self.records();
-        match records.get(to_bytes(digest))? {
-            Some(record) => visitor(digest, record.value()),
-            None => Self::visit(&records, &range, visitor)?,
-        }
-        Ok(())
+        visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, RemoteError> {
+        let found = self.records().get(to_bytes(digest))?;
+        Ok(Some(found.inspect(|record| visitor(record.value())).is_some()))
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {

@@ -472,9 +472,14 @@ impl<S: Store> Guard<S> {
         mut value: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
         let mut found = None;
-        let evidence = self.shard(digest).find(digest, &self.store, |other, record| {
+        let mut see = |record: &[u8]| found = record::value(record, key).map(&mut value);
+        let shard = self.shard(digest);
+        if shard.find(digest, &self.store, &mut see)? {
+            return Ok(found);
+        }
+        let evidence = shard.read(digest, &self.store, |other, record| {
             if other == digest {
-                found = record::value(record, key).map(&mut value);
+                see(record);
             }
         })?;
         if !evidence.proves_stored() {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use crate::any::OrderedFilter;
 use crate::digest::Digest;
-use crate::error::{Error, RemoteError, Result};
+use crate::error::{Error, Result};
 use crate::filter::Adapted;
 use crate::remote::EVERY_DIGEST;
 
@@ -115,43 +115,35 @@ impl Shard {
         Writer { shard: self, pending: BTreeSet::new(), purpose, _lock: lock }
     }
 
+    /// Looks for the record of a digest, if the store has a fast way; whether it
+    /// was there.
+    pub(super) fn find(
+        &self,
+        digest: Digest,
+        store: &impl Store,
+        visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        let found = store.find(digest, visitor).map_err(Error::Remote)? == Some(true);
+        self.counters.store_reads.add(u64::from(found));
+        Ok(found)
+    }
+
     /// Reads the store where a digest that was answered "maybe" would be: one
     /// read, which shows every record that can have caused the answer.
     pub(super) fn read(
         &self,
         digest: Digest,
         store: &impl Store,
-        visitor: impl FnMut(Digest, &[u8]),
-    ) -> Result<Evidence> {
-        self.evidence(digest, visitor, |range, each| store.read(range, each))
-    }
-
-    /// [`Shard::read`] for who asks for this digest alone. Of one that is stored,
-    /// the evidence proves that and no more.
-    pub(super) fn find(
-        &self,
-        digest: Digest,
-        store: &impl Store,
-        visitor: impl FnMut(Digest, &[u8]),
-    ) -> Result<Evidence> {
-        self.evidence(digest, visitor, |range, each| store.find(digest, range, each))
-    }
-
-    fn evidence(
-        &self,
-        digest: Digest,
         mut visitor: impl FnMut(Digest, &[u8]),
-        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
     ) -> Result<Evidence> {
         let version = self.version.load(Ordering::Acquire);
         let inner = self.slice.inner(digest);
         let range = self.look(|filter| filter.range(inner));
         let mut digests = Vec::new();
-        let each = |outer, inner, record: &[u8]| {
+        self.visit(&range, store, |outer, inner, record| {
             digests.push(inner);
             visitor(outer, record);
-        };
-        self.visit(&range, each, read)?;
+        })?;
         Ok(Evidence { version, inner, range, digests })
     }
 
@@ -159,8 +151,8 @@ impl Shard {
     fn visit(
         &self,
         range: &RangeInclusive<Digest>,
+        store: &impl Store,
         mut visitor: impl FnMut(Digest, Digest, &[u8]),
-        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
     ) -> Result<()> {
         self.counters.store_reads.add(1);
         let each = &mut |outer: Digest, record: &[u8]| {
@@ -169,7 +161,7 @@ impl Shard {
                 visitor(outer, inner, record);
             }
         };
-        read(self.slice.outer_range(range), each).map_err(Error::Remote)
+        store.read(self.slice.outer_range(range), each).map_err(Error::Remote)
     }
 
     /// Tells the filter of a false positive, with the read that proved it one;
@@ -190,9 +182,6 @@ impl Shard {
         self.begin(Purpose::Hold, lock).change(evidence.staged(), store, adapt).map(Some)
     }
 }
-
-/// Who is shown a store's records.
-type Visitor<'a> = &'a mut dyn FnMut(Digest, &[u8]);
 
 /// What a read showed, and when.
 pub(super) struct Evidence {
@@ -291,8 +280,7 @@ impl Writer<'_> {
     /// The digests of a range that the filter has fingerprints of.
     fn digests(&self, range: &RangeInclusive<Digest>, store: &impl Store) -> Result<Vec<Digest>> {
         let mut digests = Vec::new();
-        let each = |_, inner, _: &[u8]| digests.push(inner);
-        self.shard.visit(range, each, |range, each| store.read(range, each))?;
+        self.shard.visit(range, store, |_, inner, _| digests.push(inner))?;
         self.count_in_pending(range, &mut digests);
         Ok(digests)
     }

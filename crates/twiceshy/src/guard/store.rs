@@ -24,19 +24,18 @@ pub trait Store: Send + Sync {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError>;
 
-    /// [`Store::read`] for who looks for one digest of the range: if that is
-    /// stored, its record may be all that is visited. For stores where a point
-    /// look-up is cheaper than the start of a range.
+    /// Visits the record of one digest, and says whether there is one. For stores
+    /// where that is cheaper than the start of a range: [`Store::read`] is then
+    /// asked only if there is none. `None`: this store is not one of them.
     ///
     /// # Errors
     /// Whatever keeps the store from reading.
     fn find(
         &self,
         _digest: Digest,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest, &[u8]),
-    ) -> Result<(), RemoteError> {
-        self.read(range, visitor)
+        _visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, RemoteError> {
+        Ok(None)
     }
 
     /// Stores records, or removes those that are `None`: all of them, or none
@@ -152,10 +151,9 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     fn find(
         &self,
         digest: Digest,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest, &[u8]),
-    ) -> Result<(), RemoteError> {
-        (**self).find(digest, range, visitor)
+        visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, RemoteError> {
+        (**self).find(digest, visitor)
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
