@@ -1,5 +1,6 @@
 //! An attacker who sees which of its queries are slow, and repeats those.
 
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use fastbloom::BloomFilter;
 use twiceshy_store::{Engine, Fjall, GuardedStore, Redb};
 
 use crate::Outcome;
-use crate::bare::{BareFjall, BareRedb};
+use crate::bare::{BareFjall, BareRedb, CACHE};
 use crate::gets::guarded;
 use crate::keys::{KEY, missing, stored};
 
@@ -87,8 +88,8 @@ pub fn table(directory: &Path, keys: u64, queries: u64) -> Outcome {
     println!("### An attacker who repeats what is slow: {keys} keys, {queries} queries\n");
     println!("| in front of the store | KiB | stubborn: reads | s | collector: reads | s |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    let bare = BareRedb::filled(&directory.join("attacked.redb"), keys)?;
-    let ours = guarded::<Redb>(&directory.join("attacked-guarded"), keys)?;
+    let bare = BareRedb::filled(&directory.join("attacked.redb"), keys, CACHE)?;
+    let ours = guarded::<Redb>(&directory.join("attacked-guarded"), keys, CACHE)?;
     let bytes = ours.stats().bytes;
     let read = |key| {
         assert!(bare.get(key)?.is_none(), "nobody stores it");
@@ -107,9 +108,11 @@ pub fn table(directory: &Path, keys: u64, queries: u64) -> Outcome {
         Ok(Box::new(move |key| if misses.knows(key) { Ok(0) } else { read(key) }))
     })?;
     drop(ours);
-    guarded_row::<Redb>("ours (redb)", directory, keys, queries)?;
-    guarded_row::<Fjall>("ours (fjall)", directory, keys, queries)?;
-    let fjall = BareFjall::filled(&directory.join("attacked-fjall"), keys, true)?;
+    let notes = [
+        guarded_row::<Redb>("ours (redb)", directory, keys, queries)?,
+        guarded_row::<Fjall>("ours (fjall)", directory, keys, queries)?,
+    ];
+    let fjall = BareFjall::filled(&directory.join("attacked-fjall"), keys, true, CACHE)?;
     row("fjall's own filters: blocks of data", 0, queries, || {
         Ok(Box::new(|key| {
             let before = fjall.blocks();
@@ -117,42 +120,46 @@ pub fn table(directory: &Path, keys: u64, queries: u64) -> Outcome {
             Ok(fjall.blocks() - before)
         }))
     })?;
-    println!();
+    println!("\n{}\n", notes.join("\n"));
     Ok(())
 }
 
 /// A store of its own for each attacker: one must not profit from the other's
 /// lessons.
-fn guarded_row<E: Engine>(name: &str, directory: &Path, keys: u64, queries: u64) -> Outcome {
+fn guarded_row<E: Engine>(
+    name: &str,
+    directory: &Path,
+    keys: u64,
+    queries: u64,
+) -> Outcome<String> {
     let path = directory.join("attacked-fresh");
     let mut stores: Vec<GuardedStore<E>> = Vec::new();
     for turn in 0..2 {
-        stores.push(guarded(&path.join(turn.to_string()), keys)?);
+        stores.push(guarded(&path.join(turn.to_string()), keys, CACHE)?);
     }
     let bytes = stores[0].stats().bytes;
+    let further = RefCell::new(Vec::new());
+    let spent = &further;
     row(name, bytes, queries, || {
         let store = stores.pop().expect("one for each");
-        let mut before = store.stats().store_reads;
-        let mut asked = 0;
-        // Counts are summed over all slices, which takes longer than the query.
-        // Of one query they are the answer's: one read if it was not from memory.
+        let before = store.stats().store_reads;
+        let (mut asked, mut reads) = (0, 0);
+        // Counting all slices takes longer than a query, so it is done at the end:
+        // a query is a read if it may be stored.
         Ok(Box::new(move |key| {
-            let maybe = store.may_contain(key);
-            asked += 1;
+            let read = u64::from(store.may_contain(key));
             assert!(store.get(key)?.is_none(), "nobody stores it");
+            (asked, reads) = (asked + 1, reads + read);
             if asked == queries {
-                let reads = store.stats().store_reads;
-                before = reads - before;
-                println!(
-                    "<!-- {name}: {before} reads by its own count, {} spent -->",
-                    store.stats().spent
-                );
+                let counted = store.stats().store_reads - before;
+                // The rest are reads of spent blocks.
+                spent.borrow_mut().push(counted - reads);
             }
-            Ok(u64::from(maybe))
+            Ok(read)
         }))
     })?;
     std::fs::remove_dir_all(&path)?;
-    Ok(())
+    Ok(format!("{name}: {:?} further reads, of spent blocks.", further.into_inner()))
 }
 
 fn row<'a>(

@@ -9,7 +9,8 @@ use redb::{Database, ReadOnlyTable, ReadableDatabase as _, TableDefinition};
 use crate::Outcome;
 use crate::keys::{KEY, stored, value};
 
-/// Memory for every engine's cache, guarded or not.
+/// Memory for an engine's cache, unless told otherwise: guarded or not, all have
+/// the same.
 pub const CACHE: usize = 64 << 20;
 
 /// Records of one write when stores are filled.
@@ -29,8 +30,8 @@ pub struct BareRedb {
 }
 
 impl BareRedb {
-    pub fn filled(path: &Path, keys: u64) -> Outcome<Self> {
-        let database = redb::Builder::new().set_cache_size(CACHE).create(path)?;
+    pub fn filled(path: &Path, keys: u64, cache: usize) -> Outcome<Self> {
+        let database = redb::Builder::new().set_cache_size(cache).create(path)?;
         in_batches(keys, |range| {
             let transaction = database.begin_write()?;
             {
@@ -64,8 +65,8 @@ pub struct BareFjall {
 }
 
 impl BareFjall {
-    pub fn filled(path: &Path, keys: u64, filters: bool) -> Outcome<Self> {
-        let database = fjall::Database::builder(path).cache_size(CACHE as u64).open()?;
+    pub fn filled(path: &Path, keys: u64, filters: bool, cache: usize) -> Outcome<Self> {
+        let database = fjall::Database::builder(path).cache_size(cache as u64).open()?;
         let records = database.keyspace("records", || {
             let options = KeyspaceCreateOptions::default();
             if filters { options } else { options.filter_policy(FilterPolicy::disabled()) }

@@ -6,33 +6,34 @@ use std::path::Path;
 use twiceshy_store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
 
 use crate::Outcome;
-use crate::bare::{BareFjall, BareRedb, CACHE, in_batches};
-use crate::keys::{KEY, mean, middle, missing, mix, stored, value};
+use crate::bare::{BareFjall, BareRedb, in_batches};
+use crate::keys::{KEY, middle, missing, mix, processor, stored, value};
 
 const ROUNDS: u64 = 9;
 const GETS: u64 = 50_000;
 
 /// A store with a guard.
-pub fn guarded<E: Engine>(directory: &Path, keys: u64) -> Outcome<GuardedStore<E>> {
-    let options = Options::default()
+pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<GuardedStore<E>> {
+    let store = Options::default()
         .capacity(keys as usize)
         .durability(Durability::Process)
-        .cache(CACHE)
+        .cache(cache)
         .open::<E>(directory)?;
     in_batches(keys, |range| {
         let records: Vec<_> = range.map(|index| (stored(index), value(index))).collect();
-        options.put_many(&records)?;
+        store.put_many(&records)?;
         Ok(())
     })?;
-    Ok(options)
+    Ok(store)
 }
 
-pub fn table(directory: &Path, keys: u64) -> Outcome {
-    let redb = BareRedb::filled(&directory.join("bare.redb"), keys)?;
-    let fjall_on = BareFjall::filled(&directory.join("fjall-on"), keys, true)?;
-    let fjall_off = BareFjall::filled(&directory.join("fjall-off"), keys, false)?;
-    let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys)?;
-    let guarded_fjall = guarded::<Fjall>(&directory.join("guarded-fjall"), keys)?;
+/// With caches of this many bytes each.
+pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
+    let redb = BareRedb::filled(&directory.join("bare.redb"), keys, cache)?;
+    let fjall_on = BareFjall::filled(&directory.join("fjall-on"), keys, true, cache)?;
+    let fjall_off = BareFjall::filled(&directory.join("fjall-off"), keys, false, cache)?;
+    let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys, cache)?;
+    let guarded_fjall = guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache)?;
 
     type Get<'a> = Box<dyn Fn([u8; KEY]) -> Outcome<Option<Vec<u8>>> + 'a>;
     let stores: [(&str, Get<'_>); 6] = [
@@ -48,12 +49,12 @@ pub fn table(directory: &Path, keys: u64) -> Outcome {
     for round in 0..=ROUNDS {
         for (which, (_, get)) in stores.iter().enumerate() {
             let key = |index: u64| mix(index + round * GETS);
-            let hit = mean(GETS, |index| {
+            let hit = processor(GETS, |index| {
                 let found = get(stored(key(index) % keys))?;
                 assert!(black_box(found).is_some());
                 Ok(())
             })?;
-            let miss = mean(GETS, |index| {
+            let miss = processor(GETS, |index| {
                 let found = get(missing(key(index) >> 16))?;
                 assert!(black_box(found).is_none());
                 Ok(())
@@ -65,7 +66,8 @@ pub fn table(directory: &Path, keys: u64) -> Outcome {
             }
         }
     }
-    println!("### Gets, {keys} records of 16 + 32 bytes, warm, nanoseconds\n");
+    println!("### Gets, {keys} records of 16 + 32 bytes, caches of {} MiB\n", cache >> 20);
+    println!("Nanoseconds of processor time, the system's included; medians of {ROUNDS} rounds.\n");
     println!("| store | hit | against redb | miss | against redb | against fjall's filters |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: |");
     for (which, (name, _)) in stores.iter().enumerate() {

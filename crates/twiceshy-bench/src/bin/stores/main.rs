@@ -33,6 +33,9 @@ struct Args {
     /// The attacker's queries
     #[arg(long, default_value_t = 1_000_000)]
     queries: u64,
+    /// Memory for each store's cache, for `gets`, in MiB
+    #[arg(long, default_value_t = 64)]
+    cache: usize,
     /// Where the stores are made, and removed again
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
@@ -59,7 +62,7 @@ fn main() -> Outcome {
     for what in &args.what {
         match what {
             What::Engines => engines::table(directory.path(), args.keys)?,
-            What::Gets => gets::table(directory.path(), args.keys)?,
+            What::Gets => gets::table(directory.path(), args.keys, args.cache << 20)?,
             What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
             What::Streams => streams::table()?,
         }
