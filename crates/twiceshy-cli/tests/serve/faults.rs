@@ -22,7 +22,7 @@ fn lengths_alone_take_no_memory() {
     let directory = TempDir::new().expect("a directory");
     let server = Process::start(directory.path(), "");
     answers(&server);
-    let before = server.mebibytes();
+    let before = server.allocated();
     for length in ["600000000", "16777217", "99999999999999999999"] {
         let mut client = server.client();
         client
@@ -42,7 +42,7 @@ fn lengths_alone_take_no_memory() {
         .collect();
     answers(&server);
     thread::sleep(Duration::from_millis(200));
-    let taken = server.mebibytes().saturating_sub(before);
+    let taken = server.allocated().saturating_sub(before);
     assert!(taken < NOISE, "{taken} MiB for promises");
     drop(promises);
     answers(&server);

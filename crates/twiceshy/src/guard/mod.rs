@@ -320,11 +320,19 @@ impl<S: Store> Guard<S> {
     /// [`Error::Remote`] when the store failed. Whether the record is gone is then
     /// up to the store; the guard is right either way.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let digest = self.hasher.digest(key);
-        if !self.shard(digest).contains(digest) {
-            return Ok(false);
-        }
-        Ok(self.remove_digests(&[digest])? == 1)
+        Ok(self.remove_many(&[key])? == 1)
+    }
+
+    /// [`Guard::remove`] for many keys, with one write: all of them, or none and an
+    /// error. Returns how many were stored.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let digests = keys.iter().map(|key| self.hasher.digest(key));
+        let maybe: Vec<Digest> =
+            digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
+        self.remove_digests(&maybe)
     }
 
     /// Removes what is stored under these digests with one write: all of it, or
