@@ -26,7 +26,8 @@ use clap::{Parser, Subcommand};
     subcommand_value_name = "VERB",
     subcommand_help_heading = "Verbs",
     disable_help_subcommand = true,
-    after_help = "Example:\n  twiceshy race                     all filters, on the default workload\n\n\
+    after_help = "Examples:\n  twiceshy serve --dir data         a store behind a filter, for Redis clients\n  \
+                  twiceshy race                     all filters, on the default workload\n\n\
                   'twiceshy VERB --help' tells all about a verb, with examples."
 )]
 struct Cli {
@@ -37,6 +38,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Race(cmd::race::Args),
+    Serve(cmd::serve::Args),
 }
 
 /// For what no filter is to blame: wrong flags, no memory.
@@ -45,6 +47,7 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Race(args) => cmd::race::run(&args),
+        Verb::Serve(args) => cmd::serve::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         // Whoever read the output has seen enough, as in `race --json | head -1`.

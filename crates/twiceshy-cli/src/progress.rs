@@ -36,6 +36,12 @@ impl Progress {
         self.bar.set_position(steps);
     }
 
+    /// That many steps of so many are done, where both become known as it goes.
+    pub fn arrive_of(&self, steps: u64, total: u64) {
+        self.bar.set_length(total);
+        self.arrive(steps);
+    }
+
     /// Passes items through, each one step.
     pub fn watch<T>(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
         items.enumerate().map(|(index, item)| {

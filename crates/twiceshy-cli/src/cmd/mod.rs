@@ -1,3 +1,4 @@
 //! The verbs, one a file: `Args` and `run`.
 
 pub mod race;
+pub mod serve;

@@ -1,0 +1,33 @@
+//! An adaptive filter in front of a store, for whoever speaks to Redis.
+//!
+//! ```text
+//! client ──▶ request ──▶ command ──▶ Backend ──▶ guard ──▶ store
+//!        ◀── reply   ◀──────────────────┘
+//! ```
+//!
+//! [`serve`] answers connections of a listener with a [`Server`], which has a
+//! [`Backend`], [`Limits`], perhaps a [`Password`], and what it counts. Requests
+//! that come together are answered together: their look-ups are one call of the
+//! guard, their writes one write of the store.
+
+#![deny(missing_docs)]
+
+mod backend;
+mod command;
+mod connection;
+mod embedded;
+mod info;
+mod latency;
+mod limits;
+mod password;
+mod reply;
+mod request;
+mod server;
+mod session;
+
+pub use backend::{Backend, Failure};
+pub use embedded::Embedded;
+pub use latency::{Latencies, Latency, Timed};
+pub use limits::Limits;
+pub use password::{Password, may_listen};
+pub use server::{Server, Traffic, serve};
