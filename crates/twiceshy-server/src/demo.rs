@@ -15,32 +15,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tracing::warn;
-use twiceshy_store::GuardedStore;
 
 use crate::server::Server;
 
-/// Records that are stored at once.
-const CHUNK: u64 = 1 << 16;
-
-/// Stores users 0 to `keys`; `progress` is told how many are done.
-///
-/// # Errors
-/// When the store failed.
-pub fn fill(
-    store: &GuardedStore,
-    keys: u64,
-    progress: &mut dyn FnMut(u64),
-) -> twiceshy::Result<()> {
-    let mut done = 0;
-    while done < keys {
-        let next = keys.min(done + CHUNK);
-        let records: Vec<(String, String)> =
-            (done..next).map(|index| (user(index), format!("{{\"id\":{index}}}"))).collect();
-        store.put_many(&records)?;
-        done = next;
-        progress(done);
-    }
-    Ok(())
+/// The records of users 0 to `keys`.
+pub fn records(keys: u64) -> impl Iterator<Item = (String, String)> {
+    (0..keys).map(|index| (user(index), format!("{{\"id\":{index}}}")))
 }
 
 fn user(index: u64) -> String {

@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
-use twiceshy::Opened;
 use twiceshy_server::demo::{self, Attack};
 use twiceshy_server::{Backend, Embedded, Limits, Password, Server, Watch, may_listen, serve_page};
 use twiceshy_store::{Durability, Options, Redb};
@@ -272,29 +271,26 @@ fn backend(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
         Survives::Power => Durability::Power,
         Survives::Process => Durability::Process,
     };
-    let mut options = Options::default().capacity(args.capacity).durability(durability);
-    if let Some(keys) = args.demo {
-        let capacity = usize::try_from(keys)?.max(args.capacity);
-        options = options.capacity(capacity).durability(Durability::Process);
-    }
+    let options = Options::default().capacity(args.capacity).durability(durability);
     let progress = Progress::new(0);
-    progress.phase("building the filter");
-    let opened = options.open_with::<Redb>(directory, &mut |done, total| {
-        progress.arrive_of(done, total);
-    });
-    progress.finish();
-    let store = opened?;
-    info!(directory = %directory.display(), filter = ?store.opened(), "opened");
-    if let Some(keys) = args.demo {
-        if !matches!(store.opened(), Opened::Empty) {
-            let directory = directory.display();
-            return Err(format!("--demo stores its own keys, and {directory} has some: choose an empty --dir, or none").into());
+    let store = match args.demo {
+        Some(keys) => {
+            progress.phase("storing users");
+            let options = options.durability(Durability::Process);
+            options.build::<Redb, _, _>(directory, demo::records(keys), &mut |done, _| {
+                progress.arrive_of(done, keys);
+            })
         }
-        let progress = Progress::new(keys);
-        progress.phase("storing users");
-        demo::fill(&store, keys, &mut |done| progress.arrive(done))?;
-        progress.finish();
-    }
+        None => {
+            progress.phase("building the filter");
+            options.open_with::<Redb>(directory, &mut |done, total| {
+                progress.arrive_of(done, total);
+            })
+        }
+    };
+    progress.finish();
+    let store = store?;
+    info!(directory = %directory.display(), filter = ?store.opened(), "opened");
     Ok(Backend::Embedded(Embedded::new(store)))
 }
 

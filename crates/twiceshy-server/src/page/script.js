@@ -35,8 +35,8 @@ function elapsed(seconds) {
   if (first < 0) return "0 s";
   return parts.slice(first, first + 2).map(([length, name], index) => {
     const count = Math.floor(index === 0 ? seconds / length : (seconds % parts[first][0]) / length);
-    return `${count} ${name}`;
-  }).join(" ");
+    return index > 0 && count === 0 ? "" : `${count} ${name}`;
+  }).join(" ").trim();
 }
 
 // A number for people, and the exact one beside it.
@@ -56,27 +56,34 @@ function roundUp(number) {
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= number);
 }
 
-const WIDTH = 179;
 const HEIGHT = 100;
+
+// Seconds that a chart shows before there are more.
+const SHORTEST = 60;
 
 // Two lines over the same seconds, the first with the ground below it filled.
 function draw(id, history, first, second, label) {
   const chart = byId(id);
+  const width = Math.max(history.length - 1, SHORTEST);
   const top = roundUp(Math.max(...history.map((rates) => Math.max(rates[first], rates[second])), 0));
   const points = (name) => history.map((rates, index) => {
-    const x = WIDTH - (history.length - 1 - index);
+    const x = width - (history.length - 1 - index);
     return `${x} ${(HEIGHT * (1 - rates[name] / top)).toFixed(2)}`;
   }).join("L");
   const [line, other] = chart.querySelectorAll(".line");
   const enough = history.length > 1;
   line.setAttribute("d", enough ? `M${points(first)}` : "");
   other.setAttribute("d", enough ? `M${points(second)}` : "");
-  const start = WIDTH - (history.length - 1);
-  const area = enough ? `M${start} ${HEIGHT}L${points(first)}L${WIDTH} ${HEIGHT}Z` : "";
+  const start = width - (history.length - 1);
+  const area = enough ? `M${start} ${HEIGHT}L${points(first)}L${width} ${HEIGHT}Z` : "";
   chart.querySelector(".area").setAttribute("d", area);
+  chart.querySelector(".grid").setAttribute("d", [0, HEIGHT / 2, HEIGHT].map((y) => `M0 ${y}H${width}`).join(""));
   chart.querySelector(".top").textContent = rate(top);
   chart.querySelector(".middle").textContent = rate(top / 2);
-  chart.querySelector("svg").setAttribute("aria-label", label);
+  chart.querySelector(".past").textContent = `${elapsed(width)} ago`;
+  const svg = chart.querySelector("svg");
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  svg.setAttribute("aria-label", label);
 }
 
 function row(cells) {

@@ -569,6 +569,16 @@ fn one_digest() -> RemoteError {
     "another key with the same digest is stored; choose another key".into()
 }
 
+/// What the store of a [`Guard`] has for a key and its value: for who fills a
+/// store before there is a guard in front of it.
+///
+/// # Panics
+/// If the key has 4 GiB or more.
+#[must_use]
+pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    record::encode(key, value)
+}
+
 /// A record is its key, so that an answer is exact, and its value.
 mod record {
     /// Bytes before the key: its length.
