@@ -105,6 +105,23 @@ impl Backend {
         }
     }
 
+    /// The counts of each shard of the guard.
+    #[must_use]
+    pub fn shard_stats(&self) -> Vec<GuardStats> {
+        match self {
+            Backend::Embedded(embedded) => embedded.store().shard_stats(),
+        }
+    }
+
+    /// Whether a key is one of the false positives that were fixed last; see
+    /// [`twiceshy::Guard::was_fixed`].
+    #[must_use]
+    pub fn was_fixed(&self, key: &str) -> bool {
+        match self {
+            Backend::Embedded(embedded) => embedded.store().was_fixed(key),
+        }
+    }
+
     /// What it is, for people: "embedded store", say.
     #[must_use]
     pub fn name(&self) -> &'static str {

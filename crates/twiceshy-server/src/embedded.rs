@@ -89,6 +89,10 @@ impl Embedded {
         self.store.store().count().map_err(|error| Failure::Store(error.to_string()))
     }
 
+    pub(crate) fn store(&self) -> &GuardedStore {
+        &self.store
+    }
+
     pub(crate) fn stats(&self) -> GuardStats {
         self.store.stats()
     }
