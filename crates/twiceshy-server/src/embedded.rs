@@ -77,14 +77,7 @@ impl Embedded {
 
     pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let (store, keys) = (Arc::clone(&self.store), keys.to_vec());
-        blocking(move || {
-            let mut removed = 0;
-            for key in keys {
-                removed += usize::from(store.remove(key)?);
-            }
-            Ok(removed)
-        })
-        .await
+        blocking(move || Ok(store.remove_many(&keys)?)).await
     }
 
     pub(crate) async fn snapshot(&self) -> Result<(), Failure> {

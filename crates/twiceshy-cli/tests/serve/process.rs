@@ -96,11 +96,20 @@ impl Process {
         (status, self.log())
     }
 
-    /// Memory that it has now, in MiB.
+    /// Memory that it uses now, in MiB.
     pub fn mebibytes(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// Memory that it has asked for, used or not, in MiB.
+    pub fn allocated(&self) -> u64 {
+        self.status("VmData:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("Linux tells");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("a size");
         let kilobytes = line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok());
         kilobytes.expect("a number") >> 10
     }

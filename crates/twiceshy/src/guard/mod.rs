@@ -320,22 +320,51 @@ impl<S: Store> Guard<S> {
     /// [`Error::Remote`] when the store failed. Whether the record is gone is then
     /// up to the store; the guard is right either way.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        let digest = self.hasher.digest(key);
-        let shard = self.shard(digest);
-        if !shard.contains(digest) {
-            return Ok(false);
+        Ok(self.remove_many(&[key])? == 1)
+    }
+
+    /// [`Guard::remove`] for many keys, with one write: all of them, or none and an
+    /// error. Returns how many were stored.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let digests = keys.iter().map(|key| self.hasher.digest(key));
+        let maybe: Vec<Digest> =
+            digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
+        self.remove_digests(&maybe)
+    }
+
+    /// Removes what is stored under these digests with one write: all of it, or
+    /// nothing and an error. Returns how many records there were.
+    fn remove_digests(&self, digests: &[Digest]) -> Result<usize> {
+        let mut digests = digests.to_vec();
+        digests.sort_unstable();
+        digests.dedup();
+        let mut writers = self.writers(&digests);
+        let mut stored = Vec::with_capacity(digests.len());
+        for digest in digests {
+            let evidence = writers.of(digest).read(digest, &self.store, |_, _| ())?;
+            if evidence.proves_stored() {
+                stored.push(digest);
+            }
         }
-        let mut writer = shard.writer();
-        let evidence = writer.read(digest, &self.store, |_, _| ())?;
-        if !evidence.proves_stored() {
-            return Ok(false);
+        if stored.is_empty() {
+            return Ok(0);
         }
         self.make_dirty()?;
-        self.store.write(&[(digest, None)]).map_err(Error::Remote)?;
-        // The record is gone: what remains is harmless.
-        let _ = writer.remove(evidence, &self.store);
-        Ok(true)
+        let changes: Vec<Change<'_>> = stored.iter().map(|&digest| (digest, None)).collect();
+        self.store.write(&changes).map_err(Error::Remote)?;
+        // The filters have the fingerprints of all of them until each is taken out.
+        stored.iter().for_each(|&digest| writers.of(digest).gone(digest));
+        for &digest in &stored {
+            let writer = writers.of(digest);
+            // The record is gone: what remains is harmless.
+            let _ = writer
+                .read(digest, &self.store, |_, _| ())
+                .and_then(|evidence| writer.remove(evidence, &self.store));
+        }
+        Ok(stored.len())
     }
 
     /// `false`: surely absent, as far as this guard was told of all keys. For
@@ -514,19 +543,12 @@ impl<S: Store> Guard<S> {
         if records.is_empty() {
             return Ok(0);
         }
-        let mut indices: Vec<usize> =
-            records.iter().map(|&(digest, _)| Slice::index_of(digest, self.shard_bits)).collect();
-        // In order, so that no two calls wait for each other.
-        indices.sort_unstable();
-        indices.dedup();
-        let mut writers: Vec<_> =
-            indices.iter().map(|&index| self.shards[index].writer()).collect();
+        let digests: Vec<Digest> = records.iter().map(|&(digest, _)| digest).collect();
+        let mut writers = self.writers(&digests);
         self.make_dirty()?;
         let mut new = 0;
         for (digest, record) in records {
-            let index = Slice::index_of(*digest, self.shard_bits);
-            let place = indices.binary_search(&index).expect("every shard is there");
-            let writer = &mut writers[place];
+            let writer = writers.of(*digest);
             let mut same = true;
             let evidence = writer.read(*digest, &self.store, |other, stored| {
                 same &= other != *digest || record::key(stored) == record::key(record);
@@ -545,6 +567,17 @@ impl<S: Store> Guard<S> {
         Ok(new)
     }
 
+    /// The right to change the shards of these digests.
+    fn writers(&self, digests: &[Digest]) -> Writers<'_> {
+        let mut indices: Vec<usize> =
+            digests.iter().map(|&digest| Slice::index_of(digest, self.shard_bits)).collect();
+        // In order, so that no two calls wait for each other.
+        indices.sort_unstable();
+        indices.dedup();
+        let writers = indices.iter().map(|&index| self.shards[index].writer()).collect();
+        Writers { shard_bits: self.shard_bits, indices, writers }
+    }
+
     /// Gives the store a new generation before its first change after a
     /// snapshot, so that nobody takes that for a snapshot of what comes.
     fn make_dirty(&self) -> Result<()> {
@@ -561,6 +594,23 @@ impl<S: Store> Guard<S> {
         self.generation.store(generation, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Release);
         Ok(())
+    }
+}
+
+/// The right to change some shards.
+struct Writers<'a> {
+    shard_bits: u32,
+    /// Of the shards, in order.
+    indices: Vec<usize>,
+    writers: Vec<shard::Writer<'a>>,
+}
+
+impl<'a> Writers<'a> {
+    /// That of the shard of a digest they were taken for.
+    fn of(&mut self, digest: Digest) -> &mut shard::Writer<'a> {
+        let index = Slice::index_of(digest, self.shard_bits);
+        let place = self.indices.binary_search(&index).expect("every shard is there");
+        &mut self.writers[place]
     }
 }
 

@@ -216,11 +216,16 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes a fingerprint out, when the store has removed the record of the
-    /// digest that the evidence, read before, is of.
+    /// The store has removed the record of a digest whose fingerprint is still to
+    /// be taken out.
+    pub(super) fn gone(&mut self, digest: Digest) {
+        self.pending.insert(self.shard.slice.inner(digest));
+    }
+
+    /// Takes the fingerprint of a digest out that is [`Writer::gone`]; the evidence
+    /// is of it, and read since.
     pub(super) fn remove(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
         let inner = evidence.inner;
-        self.pending.insert(inner);
         let remove =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.remove(inner, remote);
         self.change(evidence.staged(), store, remove)?;
