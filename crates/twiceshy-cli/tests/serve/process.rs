@@ -27,6 +27,12 @@ pub fn command(directory: &Path, flags: &str) -> Command {
     command
 }
 
+/// Sends a signal, "TERM" say.
+pub fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
 impl Process {
     /// Starts one on a free port, unless the flags say where, and waits until it
     /// is ready.
@@ -77,9 +83,7 @@ impl Process {
 
     /// Sends a signal, "TERM" say, and waits for the end: the status and the log.
     pub fn stop(mut self, signal: &str) -> (ExitStatus, String) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.expect("kill runs").success());
+        send(signal, &self.child);
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {

@@ -7,7 +7,13 @@ const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const oneDigit = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
-const rate = (number) => (number < 10 ? oneDigit : whole).format(number);
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+// For where there is little room.
+function rate(number) {
+  if (number >= 1e5) return short.format(number);
+  return (number < 10 ? oneDigit : whole).format(number);
+}
 
 function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -120,7 +126,7 @@ function drawHeat(groups) {
   const name = ({ first, shards }) => (shards === 1 ? `${first}` : `${first}–${first + shards - 1}`);
   const hottest = [...groups].sort((a, b) => b.now.queries - a.now.queries).slice(0, 3);
   byId("hottest").replaceChildren(...hottest.map((group) => row([
-    name(group), rate(group.now.queries), rate(group.now.false_positives), whole.format(group.spent),
+    name(group), rate(group.now.queries), rate(group.now.false_positives), rate(group.spent),
   ])));
   heat.setAttribute("aria-label", `Heat map of ${groups.length} slices; the hottest is slice `
     + `${name(hottest[0])} with ${rate(hottest[0].now.queries)} queries per second`);
