@@ -19,7 +19,7 @@ pub(crate) type Request = Vec<Bytes>;
 /// The longest line: a length, or a command that somebody types.
 const LINE: usize = 64 << 10;
 
-/// The most arguments of a request, as in Redis.
+/// The most arguments of a request, as in Redis before 7.
 const ARGUMENTS: usize = 1 << 20;
 
 /// What Redis allows before a password.

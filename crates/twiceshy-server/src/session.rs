@@ -105,7 +105,7 @@ impl<'a> Session<'a> {
             }
             let reads = self.closing.is_none() && self.replies.len() < self.server.limits.reply;
             if reads {
-                let wanted = requests.wanted(&buffer).min(AHEAD).max(READ);
+                let wanted = requests.wanted(&buffer).clamp(READ, AHEAD);
                 buffer.reserve(wanted);
             }
             tokio::select! {
