@@ -124,8 +124,29 @@ impl Backend {
     pub fn stats(&self) -> GuardStats {
         match self {
             Backend::Embedded(embedded) => embedded.stats(),
-            Backend::Postgres(postgres) => postgres.stats(),
-            Backend::Redis(redis) => redis.stats(),
+            Backend::Postgres(postgres) => postgres.guard().stats(),
+            Backend::Redis(redis) => redis.guard().stats(),
+        }
+    }
+
+    /// The counts of each shard of the guard.
+    #[must_use]
+    pub fn shard_stats(&self) -> Vec<GuardStats> {
+        match self {
+            Backend::Embedded(embedded) => embedded.store().shard_stats(),
+            Backend::Postgres(postgres) => postgres.guard().shard_stats(),
+            Backend::Redis(redis) => redis.guard().shard_stats(),
+        }
+    }
+
+    /// Whether a key is one of the false positives that were fixed last; see
+    /// [`twiceshy::Guard::was_fixed`].
+    #[must_use]
+    pub fn was_fixed(&self, key: &str) -> bool {
+        match self {
+            Backend::Embedded(embedded) => embedded.store().was_fixed(key),
+            Backend::Postgres(postgres) => postgres.guard().was_fixed(key),
+            Backend::Redis(redis) => redis.guard().was_fixed(key),
         }
     }
 

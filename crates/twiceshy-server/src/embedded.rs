@@ -77,14 +77,7 @@ impl Embedded {
 
     pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let (store, keys) = (Arc::clone(&self.store), keys.to_vec());
-        blocking(move || {
-            let mut removed = 0;
-            for key in keys {
-                removed += usize::from(store.remove(key)?);
-            }
-            Ok(removed)
-        })
-        .await
+        blocking(move || Ok(store.remove_many(&keys)?)).await
     }
 
     pub(crate) async fn snapshot(&self) -> Result<(), Failure> {
@@ -94,6 +87,10 @@ impl Embedded {
 
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         self.store.store().count().map_err(|error| Failure::Store(error.to_string()))
+    }
+
+    pub(crate) fn store(&self) -> &GuardedStore {
+        &self.store
     }
 
     pub(crate) fn stats(&self) -> GuardStats {

@@ -86,7 +86,7 @@ pub(crate) fn stats(server: &Server) -> Reply {
     Reply::Map(entries)
 }
 
-fn counts(server: &Server) -> [(&'static str, u64); 11] {
+fn counts(server: &Server) -> [(&'static str, u64); 12] {
     let stats = server.backend.stats();
     [
         ("keys", stats.keys),
@@ -96,6 +96,7 @@ fn counts(server: &Server) -> [(&'static str, u64); 11] {
         ("false_positives", stats.false_positives),
         ("fixed", stats.fixed),
         ("fixed_again", stats.fixed_again),
+        ("spared", stats.spared),
         ("postponed", stats.postponed),
         ("spent", stats.spent),
         ("growths", stats.growths),

@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::consume_budget;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
+use crate::backend::Failure;
 use crate::command::{self, Command};
 use crate::info;
 use crate::latency::Timed;
@@ -30,8 +32,9 @@ use crate::server::Server;
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// Room that is made for an argument before it comes.
-const AHEAD: usize = 1 << 20;
+/// Room that is made at once for an argument that is to come: a promise costs
+/// no more than that.
+const AHEAD: usize = 64 << 10;
 
 /// Keys of one `get_many`: bounds the values in memory, and no more are faster.
 const LOOKUPS: usize = 64;
@@ -217,6 +220,7 @@ impl<'a> Session<'a> {
     }
 
     async fn settle_gets(&mut self, keys: &[Bytes]) {
+        consume_budget().await;
         match self.server.backend.get_many(keys).await {
             Ok(values) => {
                 self.time_lookups(&values);
@@ -234,10 +238,22 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// EXISTS, in as many look-ups as it takes.
+    async fn exist(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let mut found = 0;
+        for keys in keys.chunks(LOOKUPS) {
+            found += self.server.backend.exists(keys).await?;
+            consume_budget().await;
+        }
+        Ok(found)
+    }
+
     /// The values of an MGET, in as many look-ups as it takes.
-    pub(crate) async fn values(&self, keys: &[Bytes]) -> Reply {
+    async fn values(&self, keys: &[Bytes]) -> Reply {
         let (mut replies, mut bytes) = (Vec::with_capacity(keys.len()), 0);
         for keys in keys.chunks(LOOKUPS) {
+            // Others have their turn.
+            consume_budget().await;
             match self.server.backend.get_many(keys).await {
                 Ok(values) => {
                     self.time_lookups(&values);
@@ -285,7 +301,7 @@ impl<'a> Session<'a> {
             Command::Get(_) | Command::Set(..) => unreachable!("they are done in a row"),
             Command::Mget(keys) => return self.values(&keys).await,
             Command::Mset(records) => backend.set_many(&records).await.map(|()| Reply::OK),
-            Command::Exists(keys) => counted(backend.exists(&keys).await),
+            Command::Exists(keys) => counted(self.exist(&keys).await),
             Command::Del(keys) => counted(backend.remove(&keys).await),
             Command::Added(keys) => counted(backend.added(&keys).await),
             Command::Removed(keys) => counted(backend.removed(&keys).await),

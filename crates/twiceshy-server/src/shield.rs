@@ -33,8 +33,8 @@ use bytes::Bytes;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 use tracing::{info, warn};
-use twiceshy::{Digest, GuardStats, Store as _};
-use twiceshy_store::{Durability, Options, SidecarStore};
+use twiceshy::{Digest, Guard, Store as _};
+use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 
 use crate::backend::Failure;
 use crate::upstream::Upstream;
@@ -228,12 +228,12 @@ impl<U: Upstream> Shield<U> {
 
     /// As far as the filter knows.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
-        let count = self.inner.sidecar.guard().store().count();
+        let count = self.guard().store().count();
         Ok(count.map_err(twiceshy::Error::Remote)?)
     }
 
-    pub(crate) fn stats(&self) -> GuardStats {
-        self.inner.sidecar.guard().stats()
+    pub(crate) fn guard(&self) -> &Guard<Redb> {
+        self.inner.sidecar.guard()
     }
 
     /// Leaves a snapshot.

@@ -3,6 +3,7 @@
 #[path = "../../../twiceshy-server/tests/client/mod.rs"]
 mod client;
 mod crash;
+mod demo;
 mod faults;
 mod flags;
 mod process;

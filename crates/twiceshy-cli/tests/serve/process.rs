@@ -27,6 +27,12 @@ pub fn command(directory: &Path, flags: &str) -> Command {
     command
 }
 
+/// Sends a signal, "TERM" say.
+pub fn send(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
 impl Process {
     /// Starts one on a free port, unless the flags say where, and waits until it
     /// is ready.
@@ -77,9 +83,7 @@ impl Process {
 
     /// Sends a signal, "TERM" say, and waits for the end: the status and the log.
     pub fn stop(mut self, signal: &str) -> (ExitStatus, String) {
-        let id = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.expect("kill runs").success());
+        send(signal, &self.child);
         let begin = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
@@ -92,11 +96,20 @@ impl Process {
         (status, self.log())
     }
 
-    /// Memory that it has now, in MiB.
+    /// Memory that it uses now, in MiB.
     pub fn mebibytes(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// Memory that it has asked for, used or not, in MiB.
+    pub fn allocated(&self) -> u64 {
+        self.status("VmData:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("Linux tells");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("a size");
         let kilobytes = line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok());
         kilobytes.expect("a number") >> 10
     }

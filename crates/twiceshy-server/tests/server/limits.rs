@@ -78,7 +78,8 @@ fn too_many_connections_are_told_so() {
 
 #[test]
 fn silence_ends_a_connection() {
-    let idle = Duration::from_millis(300);
+    // Long enough for a busy machine not to look silent.
+    let idle = Duration::from_secs(2);
     let server = start_with(Limits { idle: Some(idle), ..Limits::default() }, None);
     let mut client = server.client();
     // Half a request does not keep it open.
@@ -89,9 +90,9 @@ fn silence_ends_a_connection() {
     // Talking does.
     let mut client = server.client();
     let begin = Instant::now();
-    while begin.elapsed() < 3 * idle {
+    while begin.elapsed() < idle + idle / 2 {
         assert_eq!(client.line("PING"), Value::Simple("PONG".into()));
-        std::thread::sleep(idle / 10);
+        std::thread::sleep(idle / 50);
     }
 }
 
@@ -99,11 +100,10 @@ fn silence_ends_a_connection() {
 /// it has not read for too long.
 #[test]
 fn who_does_not_read_is_not_served_for_ever() {
-    let limits = Limits { reply: 1 << 20, idle: Some(Duration::from_secs(1)), ..Limits::default() };
+    let limits = Limits { reply: 1 << 20, idle: Some(Duration::from_secs(2)), ..Limits::default() };
     let server = start_with(limits, None);
-    let mut other = server.client();
     let value = vec![b'x'; 100_000];
-    assert_eq!(other.call(&[&b"SET"[..], b"k", &value]), Value::ok());
+    assert_eq!(server.client().call(&[&b"SET"[..], b"k", &value]), Value::ok());
     let client = server.client();
     let mut socket = client.stream.get_ref();
     socket.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
@@ -118,8 +118,8 @@ fn who_does_not_read_is_not_served_for_ever() {
         assert!(sent < 50 << 20, "the server reads on and on");
     };
     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-    assert_eq!(other.line("PING"), Value::Simple("PONG".into()));
-    eventually("it is left", || server.server.traffic.open() <= 1);
+    assert_eq!(server.client().line("PING"), Value::Simple("PONG".into()));
+    eventually("it is left", || server.server.traffic.open() == 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The server over TCP: every command, pipelines against an oracle, limits, and
+//! The server over TCP: every command, pipelines against an oracle, limits, the page, and
 //! clients that nobody here wrote.
 
 #[path = "../client/mod.rs"]
@@ -7,4 +7,5 @@ mod clients;
 mod commands;
 mod harness;
 mod limits;
+mod page;
 mod pipelines;

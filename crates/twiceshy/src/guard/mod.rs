@@ -320,11 +320,19 @@ impl<S: Store> Guard<S> {
     /// [`Error::Remote`] when the store failed. Whether the record is gone is then
     /// up to the store; the guard is right either way.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let digest = self.hasher.digest(key);
-        if !self.shard(digest).contains(digest) {
-            return Ok(false);
-        }
-        Ok(self.remove_digests(&[digest])? == 1)
+        Ok(self.remove_many(&[key])? == 1)
+    }
+
+    /// [`Guard::remove`] for many keys, with one write: all of them, or none and an
+    /// error. Returns how many were stored.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let digests = keys.iter().map(|key| self.hasher.digest(key));
+        let maybe: Vec<Digest> =
+            digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
+        self.remove_digests(&maybe)
     }
 
     /// Removes what is stored under these digests with one write: all of it, or
@@ -382,11 +390,12 @@ impl<S: Store> Guard<S> {
             let asked: Vec<Digest> = indices.iter().map(|&index| digests[index]).collect();
             let mut found = vec![false; asked.len()];
             shard.contains_many(&asked, &mut found);
-            let absent = found.iter().filter(|&&maybe| !maybe).count();
             shard.counters.queries.add(found.len() as u64);
-            shard.counters.absent.add(absent as u64);
             for (index, maybe) in indices.into_iter().zip(found) {
                 answers[index].1 = maybe;
+                if !maybe {
+                    shard.counters.answer_absent(digests[index]);
+                }
             }
         }
         answers
@@ -428,14 +437,23 @@ impl<S: Store> Guard<S> {
     #[must_use]
     pub fn stats(&self) -> GuardStats {
         let mut sum = GuardStats::default();
-        for shard in &self.shards {
-            let stats = shard.look(|filter| filter.stats());
-            shard.counters.add_to(&mut sum);
-            sum.keys += stats.len as u64;
-            sum.spent += stats.spent;
-            sum.bytes += stats.bits.div_ceil(8) as u64;
-        }
+        self.shard_stats().into_iter().for_each(|stats| sum += stats);
         sum
+    }
+
+    /// Counts and sizes of each shard: where keys are asked for, and where the
+    /// filter learns.
+    #[must_use]
+    pub fn shard_stats(&self) -> Vec<GuardStats> {
+        self.shards.iter().map(Shard::stats).collect()
+    }
+
+    /// Whether a key is one of the false positives that were fixed last, as far
+    /// as they are remembered; see [`GuardStats::spared`].
+    #[must_use]
+    pub fn was_fixed(&self, key: impl AsRef<[u8]>) -> bool {
+        let digest = self.hasher.digest(key);
+        self.shard(digest).counters.was_fixed(digest)
     }
 
     /// How it came by its filters.
@@ -473,7 +491,9 @@ impl<S: Store> Guard<S> {
         let shard = self.shard(digest);
         let maybe = shard.contains(digest);
         shard.counters.queries.add(1);
-        shard.counters.absent.add(u64::from(!maybe));
+        if !maybe {
+            shard.counters.answer_absent(digest);
+        }
         maybe
     }
 
@@ -597,6 +617,16 @@ impl<'a> Writers<'a> {
 /// Two keys with one digest: 10^-21 for 10^9 keys.
 fn one_digest() -> RemoteError {
     "another key with the same digest is stored; choose another key".into()
+}
+
+/// What the store of a [`Guard`] has for a key and its value: for who fills a
+/// store before there is a guard in front of it.
+///
+/// # Panics
+/// If the key has 4 GiB or more.
+#[must_use]
+pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    record::encode(key, value)
 }
 
 /// A record is its key, so that an answer is exact, and its value.

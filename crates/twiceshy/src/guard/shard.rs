@@ -21,7 +21,7 @@ use crate::remote::EVERY_DIGEST;
 
 use super::slice::Slice;
 use super::staged::Staged;
-use super::stats::Counters;
+use super::stats::{Counters, GuardStats, REMEMBERED};
 use super::store::Store;
 
 pub(super) struct Shard {
@@ -61,7 +61,7 @@ impl Shard {
             writers: Mutex::new(()),
             filter: RwLock::new(filter),
             version: AtomicU64::new(0),
-            counters: Counters::default(),
+            counters: Counters::new(slice.share(REMEMBERED)),
         }
     }
 
@@ -80,6 +80,17 @@ impl Shard {
     /// changes after all that can fail.
     pub(super) fn look<T>(&self, look: impl FnOnce(&dyn OrderedFilter) -> T) -> T {
         look(&**self.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its counts and sizes.
+    pub(super) fn stats(&self) -> GuardStats {
+        let stats = self.look(|filter| filter.stats());
+        GuardStats {
+            keys: stats.len as u64,
+            spent: stats.spent,
+            bytes: stats.bits.div_ceil(8) as u64,
+            ..self.counters.stats()
+        }
     }
 
     /// Waits for the right to change the shard.
@@ -279,7 +290,7 @@ impl Writer<'_> {
         let larger = self.shard.look(|filter| filter.larger(capacity, &mut staged))?;
         *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
         self.shard.capacity.store(capacity, Ordering::Relaxed);
-        self.shard.counters.growths.add(1);
+        self.shard.counters.grow();
         Ok(())
     }
 }
