@@ -9,6 +9,9 @@ use crate::upstreams::{PostgresServer, new_directory};
 
 const UUID: &str = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
 
+/// Keys and their values.
+type Records = &'static [(&'static [u8], &'static str)];
+
 fn text(value: &str) -> Value {
     Value::bulk(value)
 }
@@ -40,7 +43,7 @@ fn keys_of_every_type_that_we_know() {
         let table = table(&server.address(), name, "k", value);
         postgres(&table, &options(&of)).unwrap_or_else(|failure| panic!("{name}: {failure}"))
     };
-    let found: [(&str, &[(&[u8], &str)]); 8] = [
+    let found: [(&str, Records); 8] = [
         ("t", &[(b"ada", "Ada"), ("größe".as_bytes(), "big"), (b"", "empty")]),
         ("v", &[(b"ada", "{\"a\": 1}")]),
         ("i2", &[(b"-7", "5"), (b"-007", "5")]),

@@ -143,8 +143,7 @@ fn nothing_that_was_acknowledged_is_denied() {
                                 client.call(if verb == "SET" { &words } else { &words[..2] });
                             }
                             _ => {
-                                let expected =
-                                    mine.get(&key).map_or(Value::Nil, |value| Value::bulk(value));
+                                let expected = mine.get(&key).map_or(Value::Nil, Value::bulk);
                                 assert_eq!(client.call(&["GET", &key]), expected, "{key}");
                             }
                         }

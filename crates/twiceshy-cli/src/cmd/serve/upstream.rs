@@ -75,15 +75,15 @@ impl UpstreamArgs {
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
         match (scheme, &self.table, &self.key) {
             ("postgres" | "postgresql", Some(table), Some(key)) => {
-                let table = Table::connect(&PostgresOptions {
+                let asked = PostgresOptions {
                     address,
                     table: table.clone(),
                     key: key.clone(),
                     value: self.value.clone(),
                     connections: self.store_connections,
                     timeout,
-                });
-                let shield: Postgres = open(table.await?, &options).await?;
+                };
+                let shield: Postgres = open(Table::connect(&asked).await?, &options).await?;
                 Ok(Some(Backend::Postgres(shield)))
             }
             ("postgres" | "postgresql", ..) => {
