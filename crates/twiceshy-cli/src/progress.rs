@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// enough to cost nothing.
 pub const STRIDE: usize = 1 << 14;
 
-/// The bar, or its absence.
+/// The bar, or its absence. A clone is the same bar.
+#[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
 }

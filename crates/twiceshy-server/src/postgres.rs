@@ -322,10 +322,10 @@ fn origin(config: &Config, found: &Found) -> String {
     let hosts: Vec<String> = hosts.collect();
     let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
     let Found { name, key, key_type, .. } = found;
+    let origin =
+        format!("postgres://{}/{database} {name} {key} {}", hosts.join(","), key_type.name());
     // One line, whatever is in the names.
-    format!("postgres://{}/{database} {name} {key} {}", hosts.join(","), key_type.name())
-        .escape_debug()
-        .to_string()
+    origin.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
 }
 
 fn refused(reason: impl Into<String>) -> Failure {

@@ -228,7 +228,7 @@ impl<U: Upstream> Shield<U> {
 
     /// As far as the filter knows.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
-        let count = self.inner.sidecar.guard().store().count();
+        let count = self.guard().store().count();
         Ok(count.map_err(twiceshy::Error::Remote)?)
     }
 

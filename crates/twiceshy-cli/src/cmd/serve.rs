@@ -1,5 +1,7 @@
 //! `twiceshy serve`: a store behind an adaptive filter, for every Redis client.
 
+mod upstream;
+
 use std::error::Error;
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -24,6 +26,8 @@ use twiceshy_store::{Durability, Options, Redb};
 
 use crate::progress::Progress;
 
+use upstream::UpstreamArgs;
+
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
 /// Keys that are not stored are answered from memory; one that had to be looked
@@ -36,6 +40,11 @@ use crate::progress::Progress;
 /// /metrics for Prometheus. --demo shows all of it at once: a store of a million
 /// users, a crowd that asks for them, and an attacker who asks for others.
 ///
+/// With --store the filter stands in front of a store of yours: a table of
+/// PostgreSQL, which is only read, or a Redis server, to which writes are passed on.
+/// Whoever writes to it otherwise says TS.ADDED KEY before and TS.REMOVED KEY after;
+/// a key that was added without is denied until the next resync.
+///
 /// SIGTERM and SIGINT end it: requests that have come are answered, and the
 /// filter is written to disk, so that the next start has it at once.
 ///
@@ -45,6 +54,8 @@ use crate::progress::Progress;
 #[command(after_help = "Examples:
   twiceshy serve --demo
   twiceshy serve --dir data
+  twiceshy serve --dir shield --store redis://127.0.0.1:6379 --resync 3600
+  twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email
   twiceshy serve --dir data --listen 0.0.0.0:6390 --password-file secret.txt
   redis-cli -p 6390 set user:1 Ada
   redis-cli -p 6390 get user:2
@@ -111,6 +122,9 @@ pub struct Args {
     /// What to log to stderr: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
+
+    #[command(flatten)]
+    upstream: UpstreamArgs,
 }
 
 /// What a write that was answered survives.
@@ -160,7 +174,11 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
     let temporary =
         if args.dir.is_none() { Some(TempDir::with_prefix("twiceshy-")?) } else { None };
     let directory = args.dir.as_deref().or(temporary.as_ref().map(TempDir::path));
-    let backend = backend(args, directory.expect("--dir is required without --demo"))?;
+    let directory = directory.expect("--dir is required without --demo");
+    let backend = match args.upstream.backend(directory).await? {
+        Some(backend) => backend,
+        None => embedded(args, directory)?,
+    };
     let server = Arc::new(Server::new(backend, limits(args), password));
     let stop = early.map_or_else(Stop::new, Ok)?;
     let address = listener.local_addr()?;
@@ -265,8 +283,8 @@ fn invite(address: SocketAddr, page: SocketAddr) {
     );
 }
 
-/// What answers the commands.
-fn backend(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
+/// A store of our own.
+fn embedded(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
     let durability = match args.durability {
         Survives::Power => Durability::Power,
         Survives::Process => Durability::Process,
