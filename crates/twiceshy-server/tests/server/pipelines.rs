@@ -133,15 +133,15 @@ fn clients_see_their_own_writes_at_once() {
 }
 
 /// As redis-py does: all of a long pipeline is sent before anything is read.
-/// 100,000 values of 100 bytes are more than the system keeps for a socket.
+/// Requests and replies of 30 MB each are more than the system keeps for sockets.
 #[test]
 fn a_long_pipeline_may_be_read_late() {
     let server = start();
     let mut client = server.client();
-    let value = [b'x'; 100];
-    client.call(&[&b"SET"[..], b"k", &value]);
-    let get = request(&["GET", "k"]);
-    let count = 100_000;
+    let (key, value) = ([b'k'; 200], [b'v'; 200]);
+    client.call(&[&b"SET"[..], &key, &value]);
+    let get = request(&[&b"GET"[..], &key]);
+    let count = 150_000;
     client.send(&get.repeat(count)).expect("it reads on");
     for _ in 0..count {
         assert_eq!(client.receive().expect("a reply"), Value::bulk(value));
