@@ -3,14 +3,21 @@
 use std::fmt;
 
 use bytes::Bytes;
-use twiceshy::GuardStats;
+use twiceshy::{Guard, GuardStats};
+use twiceshy_store::Redb;
 
 use crate::embedded::Embedded;
+use crate::postgres::Postgres;
+use crate::redis::Redis;
 
 /// What answers the commands: a guard, and the store that it shields.
 pub enum Backend {
     /// A store of our own in a directory.
     Embedded(Embedded),
+    /// A table of PostgreSQL, which is only read.
+    Postgres(Postgres),
+    /// A Redis server.
+    Redis(Redis),
 }
 
 impl Backend {
@@ -21,6 +28,8 @@ impl Backend {
     pub async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.get_many(keys),
+            Backend::Postgres(postgres) => postgres.get_many(keys).await,
+            Backend::Redis(redis) => redis.get_many(keys).await,
         }
     }
 
@@ -31,6 +40,8 @@ impl Backend {
     pub async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.exists(keys),
+            Backend::Postgres(postgres) => postgres.exists(keys).await,
+            Backend::Redis(redis) => redis.exists(keys).await,
         }
     }
 
@@ -42,6 +53,8 @@ impl Backend {
     pub async fn set_many(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.set_many(records).await,
+            Backend::Postgres(postgres) => postgres.set_many(records).await,
+            Backend::Redis(redis) => redis.set_many(records).await,
         }
     }
 
@@ -52,6 +65,8 @@ impl Backend {
     pub async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.remove(keys).await,
+            Backend::Postgres(postgres) => postgres.remove(keys).await,
+            Backend::Redis(redis) => redis.remove(keys).await,
         }
     }
 
@@ -60,9 +75,11 @@ impl Backend {
     ///
     /// # Errors
     /// When the sidecar failed, or there is none.
-    pub async fn added(&self, _keys: &[Bytes]) -> Result<usize, Failure> {
+    pub async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(_) => Err(own_store("TS.ADDED", "SET")),
+            Backend::Postgres(postgres) => postgres.added(keys).await,
+            Backend::Redis(redis) => redis.added(keys).await,
         }
     }
 
@@ -71,9 +88,11 @@ impl Backend {
     ///
     /// # Errors
     /// When the sidecar failed, or there is none.
-    pub async fn removed(&self, _keys: &[Bytes]) -> Result<usize, Failure> {
+    pub async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(_) => Err(own_store("TS.REMOVED", "DEL")),
+            Backend::Postgres(postgres) => postgres.removed(keys).await,
+            Backend::Redis(redis) => redis.removed(keys).await,
         }
     }
 
@@ -84,6 +103,8 @@ impl Backend {
     pub async fn snapshot(&self) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.snapshot().await,
+            Backend::Postgres(postgres) => postgres.snapshot().await,
+            Backend::Redis(redis) => redis.snapshot().await,
         }
     }
 
@@ -94,31 +115,35 @@ impl Backend {
     pub async fn count(&self) -> Result<u64, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.count(),
+            Backend::Postgres(postgres) => postgres.count(),
+            Backend::Redis(redis) => redis.count(),
         }
     }
 
     /// The counts of the guard.
     #[must_use]
     pub fn stats(&self) -> GuardStats {
-        match self {
-            Backend::Embedded(embedded) => embedded.stats(),
-        }
+        self.guard().stats()
     }
 
     /// The counts of each shard of the guard.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<GuardStats> {
-        match self {
-            Backend::Embedded(embedded) => embedded.store().shard_stats(),
-        }
+        self.guard().shard_stats()
     }
 
     /// Whether a key is one of the false positives that were fixed last; see
     /// [`twiceshy::Guard::was_fixed`].
     #[must_use]
     pub fn was_fixed(&self, key: &str) -> bool {
+        self.guard().was_fixed(key)
+    }
+
+    fn guard(&self) -> &Guard<Redb> {
         match self {
-            Backend::Embedded(embedded) => embedded.store().was_fixed(key),
+            Backend::Embedded(embedded) => embedded.guard(),
+            Backend::Postgres(postgres) => postgres.guard(),
+            Backend::Redis(redis) => redis.guard(),
         }
     }
 
@@ -127,6 +152,8 @@ impl Backend {
     pub fn name(&self) -> &'static str {
         match self {
             Backend::Embedded(_) => "embedded",
+            Backend::Postgres(_) => "postgres",
+            Backend::Redis(_) => "redis",
         }
     }
 
@@ -137,6 +164,8 @@ impl Backend {
     pub async fn close(self) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.close().await,
+            Backend::Postgres(postgres) => postgres.close().await,
+            Backend::Redis(redis) => redis.close().await,
         }
     }
 }
@@ -147,7 +176,8 @@ fn own_store(command: &str, instead: &str) -> Failure {
     ))
 }
 
-/// Why a command was not done. Its text is what the client reads after "ERR ".
+/// Why a command was not done. Its text is what the client reads after "ERR ", or
+/// all of it if it is a [`Failure::Reply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -156,6 +186,8 @@ pub enum Failure {
     /// The store behind the filter cannot be reached. Keys that the filter knows
     /// to be absent are still answered.
     Upstream(String),
+    /// What the store behind the filter said itself, with its code: "WRONGTYPE ...".
+    Reply(String),
     /// A store or file of our own failed.
     Store(String),
 }
@@ -163,10 +195,8 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Refused(reason) => f.write_str(reason),
-            Failure::Upstream(reason) => {
-                write!(f, "the store behind the filter did not answer: {reason}")
-            }
+            Failure::Refused(reason) | Failure::Reply(reason) => f.write_str(reason),
+            Failure::Upstream(reason) => write!(f, "the store is down: {reason}"),
             Failure::Store(reason) => write!(f, "the server's own store failed: {reason}"),
         }
     }

@@ -4,6 +4,8 @@ use bytes::{Bytes, BytesMut};
 use redis_protocol::bytes_utils::Str;
 use redis_protocol::{resp2, resp3};
 
+use crate::backend::Failure;
+
 /// A version of the protocol; a connection begins with RESP2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
@@ -31,6 +33,14 @@ impl Reply {
     /// An error of no special kind.
     pub(crate) fn error(reason: impl std::fmt::Display) -> Reply {
         Reply::Error(format!("ERR {reason}"))
+    }
+
+    /// Why a command was not done; what a store said itself has its code already.
+    pub(crate) fn failure(failure: Failure) -> Reply {
+        match failure {
+            Failure::Reply(text) => Reply::Error(text),
+            failure => Reply::error(failure),
+        }
     }
 
     pub(crate) fn count(count: impl TryInto<i64>) -> Reply {

@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
             Row::Set(records) => {
                 let reply = match self.server.backend.set_many(&records).await {
                     Ok(()) => Reply::OK,
-                    Err(failure) => Reply::error(failure),
+                    Err(failure) => Reply::failure(failure),
                 };
                 for _ in &records {
                     self.reply(reply.clone());
@@ -234,7 +234,7 @@ impl<'a> Session<'a> {
                     Box::pin(self.settle_gets(std::slice::from_ref(key))).await;
                 }
             }
-            Err(failure) => self.reply(Reply::error(failure)),
+            Err(failure) => self.reply(Reply::failure(failure)),
         }
     }
 
@@ -260,7 +260,7 @@ impl<'a> Session<'a> {
                     bytes += values.iter().flatten().map(Bytes::len).sum::<usize>();
                     replies.extend(values.into_iter().map(Reply::value));
                 }
-                Err(failure) => return Reply::error(failure),
+                Err(failure) => return Reply::failure(failure),
             }
             if bytes > self.server.limits.reply {
                 let most = self.server.limits.reply;
@@ -311,7 +311,7 @@ impl<'a> Session<'a> {
             Command::Info(sections) => return Reply::text(info::info(self.server, &sections)),
             Command::Connection(command) => return self.connection(&command),
         };
-        result.unwrap_or_else(Reply::error)
+        result.unwrap_or_else(Reply::failure)
     }
 }
 
