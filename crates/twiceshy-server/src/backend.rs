@@ -120,6 +120,16 @@ impl Backend {
         }
     }
 
+    /// The guard, for its counts.
+    #[must_use]
+    pub fn guard(&self) -> &Guard<Redb> {
+        match self {
+            Backend::Embedded(embedded) => embedded.guard(),
+            Backend::Postgres(postgres) => postgres.guard(),
+            Backend::Redis(redis) => redis.guard(),
+        }
+    }
+
     /// The counts of the guard.
     #[must_use]
     pub fn stats(&self) -> GuardStats {
@@ -133,18 +143,10 @@ impl Backend {
     }
 
     /// Whether a key is one of the false positives that were fixed last; see
-    /// [`twiceshy::Guard::was_fixed`].
+    /// [`Guard::was_fixed`].
     #[must_use]
     pub fn was_fixed(&self, key: &str) -> bool {
         self.guard().was_fixed(key)
-    }
-
-    fn guard(&self) -> &Guard<Redb> {
-        match self {
-            Backend::Embedded(embedded) => embedded.guard(),
-            Backend::Postgres(postgres) => postgres.guard(),
-            Backend::Redis(redis) => redis.guard(),
-        }
     }
 
     /// What it is, for people: "embedded store", say.
