@@ -2,6 +2,9 @@
 # Everything that has to pass: format, lints, tests, doc tests. Run from anywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Servers and clients that tests drive; without them these would fail, not pass.
+bash scripts/servers.sh
+export TWICESHY_REQUIRE_SERVERS=1
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 if cargo nextest --version >/dev/null 2>&1; then

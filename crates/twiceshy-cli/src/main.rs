@@ -29,6 +29,7 @@ use clap::{CommandFactory, Parser, Subcommand};
     subcommand_help_heading = "Verbs",
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
+                  twiceshy serve --demo                     a store behind a filter, under attack\n  \
                   twiceshy race                             all filters, on the default workload\n  \
                   twiceshy attack                           all adversaries against all filters\n  \
                   twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
@@ -44,6 +45,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Race(cmd::race::Args),
+    Serve(Box<cmd::serve::Args>),
     Attack(cmd::attack::Args),
     Plan(cmd::plan::Args),
     Paper(cmd::paper::Args),
@@ -59,6 +61,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
+        Verb::Serve(args) => cmd::serve::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Plan(args) => cmd::plan::run(&args),

@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// enough to cost nothing.
 pub const STRIDE: usize = 1 << 14;
 
-/// The bar, or its absence.
+/// The bar, or its absence. A clone is the same bar.
+#[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
 }
@@ -44,6 +45,12 @@ impl Progress {
     /// That many steps are done or left out in all.
     pub fn arrive(&self, steps: u64) {
         self.bar.set_position(steps);
+    }
+
+    /// That many steps of so many are done, where both become known as it goes.
+    pub fn arrive_of(&self, steps: u64, total: u64) {
+        self.bar.set_length(total);
+        self.arrive(steps);
     }
 
     /// Passes items through, each one step.

@@ -43,7 +43,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "fjall")]
 pub use fjall::Fjall;
 pub use kept::{Guarding, Kept};
-pub use metered::publish;
+pub use metered::{Metric, metrics, publish};
 pub use options::Options;
 pub use redb::Redb;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use twiceshy::{Guard, GuardOptions, KeyHasher, Opened, Sidecar, Spec};
+use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Opened, Sidecar, Spec};
 
 use crate::engine::{Durability, Engine, EngineOptions, OpenError};
 use crate::error::{Error, Result};
@@ -126,41 +126,44 @@ impl Options {
         Ok(Kept::new(Sidecar::new(guard), files))
     }
 
-    /// Makes the sidecar of a store that has keys already, in an empty directory.
-    /// `progress` is told how many keys are done, of those that are known of:
-    /// first while they are written, then while the filters are built.
+    /// Makes a guarded store of many records at once, in an empty directory: faster
+    /// than storing them one by one, since nothing is looked for. Of two records
+    /// with one key the last counts. `progress` is told how many are done, of those
+    /// that are known of: first while they are written, then while the filters are
+    /// built.
     ///
     /// # Errors
-    /// As [`Options::open`]; [`Error::Directory`] when there is one already. What
-    /// an error or a crash leaves is refused by whoever opens it.
+    /// As [`Options::open`]; [`Error::Directory`] when there is a store already.
+    /// What an error or a crash leaves is refused by whoever opens it.
+    pub fn build<E: Engine, K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        directory: impl AsRef<Path>,
+        records: impl IntoIterator<Item = (K, V)>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<GuardedStore<E>> {
+        let place = Place::<E>::open(directory.as_ref(), Purpose::Store, &self.engine)?;
+        let records = records.into_iter().map(|(key, value)| {
+            (place.hasher.digest(&key), twiceshy::record(key.as_ref(), value.as_ref()))
+        });
+        place.fill(records, progress)?;
+        let (guard, files) = place.guard(&self.guard, progress)?;
+        Ok(Kept::new(guard, files))
+    }
+
+    /// Makes the sidecar of a store that has keys already, in an empty directory;
+    /// else as [`Options::build`].
+    ///
+    /// # Errors
+    /// As [`Options::build`].
     pub fn build_sidecar<E: Engine, K: AsRef<[u8]>>(
         &self,
         directory: impl AsRef<Path>,
         keys: impl IntoIterator<Item = K>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SidecarStore<E>> {
-        /// Digests that are written at once: 16 MiB of them.
-        const CHUNK: usize = 1 << 20;
         let place = Place::<E>::open(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
-        if !place.is_new {
-            return Err(place.refused("has a sidecar already; remove it to build another"));
-        }
-        let mut keys = keys.into_iter();
-        let mut done = 0;
-        loop {
-            let chunk: Vec<_> = keys
-                .by_ref()
-                .take(CHUNK)
-                .map(|key| (place.hasher.digest(key), Some(&[][..])))
-                .collect();
-            if chunk.is_empty() {
-                break;
-            }
-            place.engine.write(&chunk).map_err(twiceshy::Error::Remote)?;
-            done += chunk.len() as u64;
-            progress(done, done);
-        }
-        // The guard writes the header: the directory is good from now on.
+        let digests = keys.into_iter().map(|key| (place.hasher.digest(key), Vec::new()));
+        place.fill(digests, progress)?;
         let (guard, files) = place.guard(&self.guard, progress)?;
         Ok(Kept::new(Sidecar::new(guard), files))
     }
@@ -212,11 +215,46 @@ impl<E: Engine> Place<E> {
         let place = Place { files, engine, hasher, is_new: header.is_none() };
         if place.is_new && place.engine.count().map_err(twiceshy::Error::Remote)? > 0 {
             return Err(place.refused(
-                "somebody began to build a sidecar here and did not finish; remove the directory \
+                "somebody began to build a store here and did not finish; remove the directory \
                  and build it again",
             ));
         }
         Ok(place)
+    }
+
+    /// Writes the first records. The guard writes the header after them: until
+    /// then nobody else opens the directory.
+    fn fill(
+        &self,
+        mut records: impl Iterator<Item = (Digest, Vec<u8>)>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
+        /// What is written at once: so many records, or a little more than so
+        /// many bytes.
+        const RECORDS: usize = 1 << 19;
+        const BYTES: usize = 64 << 20;
+        if !self.is_new {
+            return Err(self.refused("is in use already; remove it to build another"));
+        }
+        let mut done = 0;
+        loop {
+            let (mut chunk, mut bytes) = (Vec::new(), 0);
+            while chunk.len() < RECORDS
+                && bytes < BYTES
+                && let Some((digest, record)) = records.next()
+            {
+                bytes += record.len();
+                chunk.push((digest, record));
+            }
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let changes: Vec<Change<'_>> =
+                chunk.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
+            self.engine.write(&changes).map_err(twiceshy::Error::Remote)?;
+            done += chunk.len() as u64;
+            progress(done, done);
+        }
     }
 
     fn refused(&self, reason: &str) -> Error {

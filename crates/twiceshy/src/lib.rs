@@ -27,7 +27,7 @@ pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
 pub use guard::{
     AsyncLookup, Change, Guard, GuardOptions, GuardStats, Header, Lookup, MemoryStore, Opened,
-    Sidecar, Store,
+    Sidecar, Store, record,
 };
 pub use indexed::{Entry, Indexed, MemoryIndex};
 pub use keyed::KeyFilter;

@@ -9,6 +9,7 @@ pub mod paper;
 pub mod plan;
 pub mod query;
 pub mod race;
+pub mod serve;
 
 /// The value of a `--bits` flag.
 fn memory_bits(text: &str) -> Result<f64, String> {

@@ -92,8 +92,8 @@ fn what_is_something_else_is_refused() {
 fn a_sidecar_that_was_not_finished_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     // Keys come from somewhere that gives up in the middle of the second chunk.
-    let keys = (0..(1 << 20) + 1_u32).map(|n| {
-        assert!(n < 1 << 20, "the connection is lost");
+    let keys = (0..(1 << 19) + 1_u32).map(|n| {
+        assert!(n < 1 << 19, "the connection is lost");
         n.to_le_bytes()
     });
     let built = std::panic::catch_unwind(|| {
@@ -104,4 +104,33 @@ fn a_sidecar_that_was_not_finished_is_refused() {
     assert!(error.to_string().contains("did not finish"), "{error}");
     fs::remove_dir_all(directory.path()).expect("removed");
     twiceshy_store::open_sidecar(directory.path()).expect("an empty directory");
+}
+
+/// Neighbours in a run go together: what the filter reads while it forgets one has
+/// to count in those that it has not forgotten yet.
+#[test]
+fn many_keys_are_forgotten_with_one_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sidecar: SidecarStore = small()
+        .build_sidecar(directory.path(), (0..5000).map(name), &mut |_, _| ())
+        .expect("an empty directory");
+    let digests = |range: std::ops::Range<u32>| -> Vec<_> {
+        range.map(|n| sidecar.digest(name(n))).collect()
+    };
+    let mut forgotten = digests(0..3000);
+    // Known twice, and not known.
+    forgotten.extend(digests(0..10));
+    forgotten.extend(digests(5000..5010));
+    assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 3000);
+    assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 0);
+    sidecar.guard().check().expect("no key is denied");
+    let known = |n: u32| sidecar.knows(sidecar.digest(name(n))).expect("read");
+    assert!((0..3000).all(|n| !known(n)) && (3000..5000).all(known));
+    assert_eq!(sidecar.guard().stats().keys, 2000);
+    let keys: Vec<_> = (0..5000).map(name).collect();
+    let maybe = sidecar.may_contain_many(&keys);
+    assert!(maybe[3000..].iter().all(|&maybe| maybe));
+    // 9/256 of 3000 at full load is 105; five times that is beyond all chance.
+    let left = maybe[..3000].iter().filter(|&&maybe| maybe).count();
+    assert!(left < 500, "{left}");
 }

@@ -325,22 +325,51 @@ impl<S: Store> Guard<S> {
     /// [`Error::Remote`] when the store failed. Whether the record is gone is then
     /// up to the store; the guard is right either way.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        let digest = self.hasher.digest(key);
-        let shard = self.shard(digest);
-        if !shard.contains(digest) {
-            return Ok(false);
+        Ok(self.remove_many(&[key])? == 1)
+    }
+
+    /// [`Guard::remove`] for many keys, with one write: all of them, or none and an
+    /// error. Returns how many were stored.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let digests = keys.iter().map(|key| self.hasher.digest(key));
+        let maybe: Vec<Digest> =
+            digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
+        self.remove_digests(&maybe)
+    }
+
+    /// Removes what is stored under these digests with one write: all of it, or
+    /// nothing and an error. Returns how many records there were.
+    fn remove_digests(&self, digests: &[Digest]) -> Result<usize> {
+        let mut digests = digests.to_vec();
+        digests.sort_unstable();
+        digests.dedup();
+        let mut writers = self.writers(&digests);
+        let mut stored = Vec::with_capacity(digests.len());
+        for digest in digests {
+            let evidence = writers.of(digest).read(digest, &self.store, |_, _| ())?;
+            if evidence.proves_stored() {
+                stored.push(digest);
+            }
         }
-        let mut writer = shard.writer();
-        let evidence = writer.read(digest, &self.store, |_, _| ())?;
-        if !evidence.proves_stored() {
-            return Ok(false);
+        if stored.is_empty() {
+            return Ok(0);
         }
         self.make_dirty()?;
-        self.store.write(&[(digest, None)]).map_err(Error::Remote)?;
-        // The record is gone: what remains is harmless.
-        let _ = writer.remove(evidence, &self.store);
-        Ok(true)
+        let changes: Vec<Change<'_>> = stored.iter().map(|&digest| (digest, None)).collect();
+        self.store.write(&changes).map_err(Error::Remote)?;
+        // The filters have the fingerprints of all of them until each is taken out.
+        stored.iter().for_each(|&digest| writers.of(digest).gone(digest));
+        for &digest in &stored {
+            let writer = writers.of(digest);
+            // The record is gone: what remains is harmless.
+            let _ = writer
+                .read(digest, &self.store, |_, _| ())
+                .and_then(|evidence| writer.remove(evidence, &self.store));
+        }
+        Ok(stored.len())
     }
 
     /// `false`: surely absent, as far as this guard was told of all keys. For
@@ -365,9 +394,11 @@ impl<S: Store> Guard<S> {
             shard.contains_many(&asked, &mut found);
             let maybe = found.iter().filter(|&&maybe| maybe).count();
             shard.counters.maybe.add(maybe as u64);
-            shard.counters.absent.add((found.len() - maybe) as u64);
             for (&index, maybe) in indices.iter().zip(found) {
                 answers[index].1 = maybe;
+                if !maybe {
+                    shard.counters.answer_absent(digests[index]);
+                }
             }
         }
         answers
@@ -409,14 +440,23 @@ impl<S: Store> Guard<S> {
     #[must_use]
     pub fn stats(&self) -> GuardStats {
         let mut sum = GuardStats::default();
-        for shard in &self.shards {
-            let stats = shard.look(|filter| filter.stats());
-            shard.counters.add_to(&mut sum);
-            sum.keys += stats.len as u64;
-            sum.spent += stats.spent;
-            sum.bytes += stats.bits.div_ceil(8) as u64;
-        }
+        self.shard_stats().into_iter().for_each(|stats| sum += stats);
         sum
+    }
+
+    /// Counts and sizes of each shard: where keys are asked for, and where the
+    /// filter learns.
+    #[must_use]
+    pub fn shard_stats(&self) -> Vec<GuardStats> {
+        self.shards.iter().map(Shard::stats).collect()
+    }
+
+    /// Whether a key is one of the false positives that were fixed last, as far
+    /// as they are remembered; see [`GuardStats::spared`].
+    #[must_use]
+    pub fn was_fixed(&self, key: impl AsRef<[u8]>) -> bool {
+        let digest = self.hasher.digest(key);
+        self.shard(digest).counters.was_fixed(digest)
     }
 
     /// How it came by its filters.
@@ -454,8 +494,11 @@ impl<S: Store> Guard<S> {
     fn may(&self, digest: Digest) -> bool {
         let shard = self.shard(digest);
         let maybe = shard.contains(digest);
-        let count = if maybe { &shard.counters.maybe } else { &shard.counters.absent };
-        count.add(1);
+        if maybe {
+            shard.counters.maybe.add(1);
+        } else {
+            shard.counters.answer_absent(digest);
+        }
         maybe
     }
 
@@ -510,19 +553,12 @@ impl<S: Store> Guard<S> {
         if records.is_empty() {
             return Ok(0);
         }
-        let mut indices: Vec<usize> =
-            records.iter().map(|&(digest, _)| Slice::index_of(digest, self.shard_bits)).collect();
-        // In order, so that no two calls wait for each other.
-        indices.sort_unstable();
-        indices.dedup();
-        let mut writers: Vec<_> =
-            indices.iter().map(|&index| self.shards[index].writer()).collect();
+        let digests: Vec<Digest> = records.iter().map(|&(digest, _)| digest).collect();
+        let mut writers = self.writers(&digests);
         self.make_dirty()?;
         let mut new = 0;
         for (digest, record) in records {
-            let index = Slice::index_of(*digest, self.shard_bits);
-            let place = indices.binary_search(&index).expect("every shard is there");
-            let writer = &mut writers[place];
+            let writer = writers.of(*digest);
             let mut same = true;
             let evidence = writer.read(*digest, &self.store, |other, stored| {
                 same &= other != *digest || record::key(stored) == record::key(record);
@@ -539,6 +575,17 @@ impl<S: Store> Guard<S> {
             records.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
         self.store.write(&changes).map_err(Error::Remote)?;
         Ok(new)
+    }
+
+    /// The right to change the shards of these digests.
+    fn writers(&self, digests: &[Digest]) -> Writers<'_> {
+        let mut indices: Vec<usize> =
+            digests.iter().map(|&digest| Slice::index_of(digest, self.shard_bits)).collect();
+        // In order, so that no two calls wait for each other.
+        indices.sort_unstable();
+        indices.dedup();
+        let writers = indices.iter().map(|&index| self.shards[index].writer()).collect();
+        Writers { shard_bits: self.shard_bits, indices, writers }
     }
 
     /// Gives the store a new generation before its first change after a
@@ -567,9 +614,36 @@ fn new_generation() -> u64 {
     getrandom::u64().expect("the operating system gives random bytes")
 }
 
+/// The right to change some shards.
+struct Writers<'a> {
+    shard_bits: u32,
+    /// Of the shards, in order.
+    indices: Vec<usize>,
+    writers: Vec<shard::Writer<'a>>,
+}
+
+impl<'a> Writers<'a> {
+    /// That of the shard of a digest they were taken for.
+    fn of(&mut self, digest: Digest) -> &mut shard::Writer<'a> {
+        let index = Slice::index_of(digest, self.shard_bits);
+        let place = self.indices.binary_search(&index).expect("every shard is there");
+        &mut self.writers[place]
+    }
+}
+
 /// Two keys with one digest: 10^-21 for 10^9 keys.
 fn one_digest() -> RemoteError {
     "another key with the same digest is stored; choose another key".into()
+}
+
+/// What the store of a [`Guard`] has for a key and its value: for who fills a
+/// store before there is a guard in front of it.
+///
+/// # Panics
+/// If the key has 4 GiB or more.
+#[must_use]
+pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    record::encode(key, value)
 }
 
 /// A record is its key, so that an answer is exact, and its value.

@@ -21,7 +21,7 @@ use crate::remote::EVERY_DIGEST;
 
 use super::slice::Slice;
 use super::staged::Staged;
-use super::stats::Counters;
+use super::stats::{Counters, GuardStats, REMEMBERED};
 use super::store::Store;
 
 pub(super) struct Shard {
@@ -73,7 +73,7 @@ impl Shard {
             writers: Mutex::new(()),
             filter: RwLock::new(filter),
             version: AtomicU64::new(0),
-            counters: Counters::default(),
+            counters: Counters::new(slice.share(REMEMBERED)),
         }
     }
 
@@ -92,6 +92,17 @@ impl Shard {
     /// changes after all that can fail.
     pub(super) fn look<T>(&self, look: impl FnOnce(&dyn OrderedFilter) -> T) -> T {
         look(&**self.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its counts and sizes.
+    pub(super) fn stats(&self) -> GuardStats {
+        let stats = self.look(|filter| filter.stats());
+        GuardStats {
+            keys: stats.len as u64,
+            spent: stats.spent,
+            bytes: stats.bits.div_ceil(8) as u64,
+            ..self.counters.stats()
+        }
     }
 
     /// Waits for the right to change the shard.
@@ -241,11 +252,16 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes a fingerprint out, when the store has removed the record of the
-    /// digest that the evidence, read before, is of.
+    /// The store has removed the record of a digest whose fingerprint is still to
+    /// be taken out.
+    pub(super) fn gone(&mut self, digest: Digest) {
+        self.pending.insert(self.shard.slice.inner(digest));
+    }
+
+    /// Takes the fingerprint of a digest out that is [`Writer::gone`]; the evidence
+    /// is of it, and read since.
     pub(super) fn remove(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
         let inner = evidence.inner;
-        self.pending.insert(inner);
         let remove =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.remove(inner, remote);
         self.change(evidence.staged(), store, remove)?;
@@ -325,7 +341,7 @@ impl Writer<'_> {
         *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
         self.shard.keys.store(keys, Ordering::Relaxed);
         self.shard.capacity.store(capacity, Ordering::Relaxed);
-        self.shard.counters.growths.add(1);
+        self.shard.counters.grow();
         Ok(())
     }
 }

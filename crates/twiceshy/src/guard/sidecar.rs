@@ -6,7 +6,8 @@
 
 use std::future::Future;
 
-use crate::error::Result;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
 
 use super::{Guard, Store};
 
@@ -105,6 +106,37 @@ impl<S: Store> Sidecar<S> {
     /// [`crate::Error::Remote`] when the guard's own store failed.
     pub fn removed(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.guard.remove(key)
+    }
+
+    /// [`Sidecar::removed`] for many keys by their digests, with one write.
+    /// Returns how many were known.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed.
+    pub fn removed_many(&self, digests: &[Digest]) -> Result<usize> {
+        self.guard.remove_digests(digests)
+    }
+
+    /// The digest that the guard knows a key by.
+    pub fn digest(&self, key: impl AsRef<[u8]>) -> Digest {
+        self.guard.hasher.digest(key)
+    }
+
+    /// Whether the sidecar was told of a key, by its digest: one read of the
+    /// guard's own store, and an exact answer.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed.
+    pub fn knows(&self, digest: Digest) -> Result<bool> {
+        let mut known = false;
+        self.guard.store.read(digest..=digest, &mut |_, _| known = true).map_err(Error::Remote)?;
+        Ok(known)
+    }
+
+    /// Whether the store may have each of these keys: for who asks it then, and
+    /// calls [`Guard::disprove`] for those it does not have.
+    pub fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
+        self.guard.may_contain_many(keys).into_iter().map(|(_, maybe)| maybe).collect()
     }
 
     /// The value of a key; the store is asked only if it may have it. What keeps

@@ -45,6 +45,11 @@ impl Slice {
         (outer.word(0) >> 1 >> (63 - bits)) as usize
     }
 
+    /// This slice's part of what all slices share.
+    pub(super) fn share(&self, whole: usize) -> usize {
+        whole >> self.bits
+    }
+
     /// A digest of the slice as its filter sees it.
     #[inline]
     pub(super) fn inner(&self, outer: Digest) -> Digest {

@@ -1,5 +1,6 @@
 //! What a guard counts.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::Digest;
@@ -19,9 +20,13 @@ pub struct GuardStats {
     pub false_positives: u64,
     /// False positives that were fixed.
     pub fixed: u64,
-    /// Those of them that were fixed before, as far as the last 64 fixed of each
-    /// shard are remembered.
+    /// Those of them that were fixed before, as far as fixed ones are remembered:
+    /// the last 16,384 of all shards together, or 64 of each if that is more.
     pub fixed_again: u64,
+    /// Queries that were answered "absent" and are remembered as fixed: reads
+    /// that a filter of the same rate which does not adapt would have made, or
+    /// fewer, since not all are remembered.
+    pub spared: u64,
     /// False positives that were not fixed, since the shard was being changed.
     pub postponed: u64,
     /// Blocks of the filters that had spent their budget and forgot what they
@@ -31,6 +36,23 @@ pub struct GuardStats {
     pub growths: u64,
     /// Memory of the filters, in bytes.
     pub bytes: u64,
+}
+
+impl AddAssign for GuardStats {
+    fn add_assign(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.queries += other.queries;
+        self.absent += other.absent;
+        self.store_reads += other.store_reads;
+        self.false_positives += other.false_positives;
+        self.fixed += other.fixed;
+        self.fixed_again += other.fixed_again;
+        self.spared += other.spared;
+        self.postponed += other.postponed;
+        self.spent += other.spent;
+        self.growths += other.growths;
+        self.bytes += other.bytes;
+    }
 }
 
 /// A count that threads share; nobody synchronises by it.
@@ -47,8 +69,11 @@ impl Counter {
     }
 }
 
-/// Fixed false positives that a shard remembers.
-const REMEMBERED: usize = 64;
+/// Fixed false positives that all shards together remember: 128 KiB.
+pub(super) const REMEMBERED: usize = 1 << 14;
+
+/// Those that a shard remembers, however many shards there are.
+const FEWEST: usize = 64;
 
 /// The counts of one shard.
 pub(super) struct Counters {
@@ -56,15 +81,20 @@ pub(super) struct Counters {
     pub(super) maybe: Counter,
     pub(super) store_reads: Counter,
     pub(super) false_positives: Counter,
-    pub(super) fixed: Counter,
-    pub(super) fixed_again: Counter,
+    fixed: Counter,
+    fixed_again: Counter,
+    spared: Counter,
     pub(super) postponed: Counter,
-    pub(super) growths: Counter,
-    last_fixed: [AtomicU64; REMEMBERED],
+    growths: Counter,
+    /// The last false positive that was fixed of each class of digests: a power
+    /// of two of them.
+    last_fixed: Box<[AtomicU64]>,
 }
 
-impl Default for Counters {
-    fn default() -> Self {
+impl Counters {
+    /// Counts of a shard that remembers so many fixed false positives.
+    pub(super) fn new(remembered: usize) -> Self {
+        let places = remembered.next_power_of_two().max(FEWEST);
         Counters {
             absent: Counter::default(),
             maybe: Counter::default(),
@@ -72,33 +102,64 @@ impl Default for Counters {
             false_positives: Counter::default(),
             fixed: Counter::default(),
             fixed_again: Counter::default(),
+            spared: Counter::default(),
             postponed: Counter::default(),
             growths: Counter::default(),
-            last_fixed: [const { AtomicU64::new(0) }; REMEMBERED],
+            last_fixed: (0..places).map(|_| AtomicU64::new(0)).collect(),
         }
     }
-}
 
-impl Counters {
+    /// The filter answered "absent".
+    #[inline]
+    pub(super) fn answer_absent(&self, digest: Digest) {
+        self.absent.add(1);
+        if self.was_fixed(digest) {
+            self.spared.add(1);
+        }
+    }
+
     /// A false positive was fixed.
     pub(super) fn fix(&self, digest: Digest) {
         self.fixed.add(1);
-        let word = digest.word(1);
-        let place = &self.last_fixed[word as usize % REMEMBERED];
+        let (place, word) = self.place(digest);
         if place.swap(word, Ordering::Relaxed) == word {
             self.fixed_again.add(1);
         }
     }
 
-    /// Adds these counts to those of other shards.
-    pub(super) fn add_to(&self, sum: &mut GuardStats) {
-        sum.queries += self.absent.get() + self.maybe.get();
-        sum.absent += self.absent.get();
-        sum.store_reads += self.store_reads.get();
-        sum.false_positives += self.false_positives.get();
-        sum.fixed += self.fixed.get();
-        sum.fixed_again += self.fixed_again.get();
-        sum.postponed += self.postponed.get();
-        sum.growths += self.growths.get();
+    /// Whether it is one of the false positives that were fixed last.
+    #[inline]
+    pub(super) fn was_fixed(&self, digest: Digest) -> bool {
+        let (place, word) = self.place(digest);
+        place.load(Ordering::Relaxed) == word
+    }
+
+    /// The filter was replaced: its false positives are others.
+    pub(super) fn grow(&self) {
+        self.growths.add(1);
+        for place in &self.last_fixed {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn place(&self, digest: Digest) -> (&AtomicU64, u64) {
+        let word = digest.word(1);
+        (&self.last_fixed[word as usize & (self.last_fixed.len() - 1)], word)
+    }
+
+    /// The counts, without what the filter counts itself.
+    pub(super) fn stats(&self) -> GuardStats {
+        GuardStats {
+            queries: self.absent.get() + self.maybe.get(),
+            absent: self.absent.get(),
+            store_reads: self.store_reads.get(),
+            false_positives: self.false_positives.get(),
+            fixed: self.fixed.get(),
+            fixed_again: self.fixed_again.get(),
+            spared: self.spared.get(),
+            postponed: self.postponed.get(),
+            growths: self.growths.get(),
+            ..GuardStats::default()
+        }
     }
 }

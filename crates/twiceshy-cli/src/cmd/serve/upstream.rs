@@ -1,0 +1,135 @@
+//! The flags of a store that stays as it is, and its backend.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use twiceshy_server::{
+    Backend, Postgres, PostgresOptions, Redis, RedisServer, ShieldOptions, Table, Upstream,
+};
+
+use crate::progress::Progress;
+
+/// The environment variable of the store: unlike a flag, others cannot see it.
+const STORE: &str = "TWICESHY_STORE";
+
+/// A store of yours, in front of which the filter stands.
+#[derive(clap::Args)]
+#[command(next_help_heading = "A store of yours instead of an embedded one")]
+pub struct UpstreamArgs {
+    /// postgres://USER:PASSWORD@HOST:PORT/DATABASE or
+    /// redis://:PASSWORD@HOST:PORT/NUMBER; DIR has only the filter then [default:
+    /// the environment's TWICESHY_STORE, or none]
+    #[arg(long, value_name = "URL", conflicts_with = "demo")]
+    store: Option<String>,
+
+    /// PostgreSQL: TABLE or SCHEMA.TABLE. Upper and lower case differ
+    #[arg(long, value_name = "TABLE")]
+    table: Option<String>,
+
+    /// PostgreSQL: the column of the keys, with a unique index of its own; text,
+    /// varchar, bytea, uuid or an integer
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+
+    /// PostgreSQL: the column that GET returns [default: the row as JSON]
+    #[arg(long, value_name = "COLUMN")]
+    value: Option<String>,
+
+    /// Learn of keys that were added or removed behind the filter's back, without
+    /// TS.ADDED and TS.REMOVED, so often: until then added ones are denied
+    /// [default: only at the start]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    resync: Option<u64>,
+
+    /// Trust the filter from the start: for a store that nobody else writes to
+    #[arg(long)]
+    no_resync_at_start: bool,
+
+    /// Connections to PostgreSQL for look-ups
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
+    store_connections: usize,
+
+    /// Seconds after which a store that does not answer is down
+    #[arg(long, value_name = "SECONDS", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    store_timeout: u64,
+}
+
+impl UpstreamArgs {
+    /// The backend of the store that was named, if one was.
+    pub async fn backend(&self, directory: &Path) -> Result<Option<Backend>, Box<dyn Error>> {
+        let Some(address) = self.store.clone().or_else(|| std::env::var(STORE).ok()) else {
+            return match self.only_for_a_store() {
+                Some(flag) => Err(format!("{flag} is for a store of yours: add --store").into()),
+                None => Ok(None),
+            };
+        };
+        let options = ShieldOptions {
+            directory: directory.into(),
+            resync: self.resync.map(Duration::from_secs),
+            resync_at_start: !self.no_resync_at_start,
+        };
+        let timeout = Duration::from_secs(self.store_timeout);
+        let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
+        match (scheme, &self.table, &self.key) {
+            ("postgres" | "postgresql", Some(table), Some(key)) => {
+                let asked = PostgresOptions {
+                    address,
+                    table: table.clone(),
+                    key: key.clone(),
+                    value: self.value.clone(),
+                    connections: self.store_connections,
+                    timeout,
+                };
+                let shield: Postgres = open(Table::connect(&asked).await?, &options).await?;
+                Ok(Some(Backend::Postgres(shield)))
+            }
+            ("postgres" | "postgresql", ..) => {
+                Err("a table of PostgreSQL needs --table and --key".into())
+            }
+            ("redis" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
+                let server = RedisServer::connect(&address, timeout).await?;
+                let shield: Redis = open(server, &options).await?;
+                Ok(Some(Backend::Redis(shield)))
+            }
+            ("redis" | "redis+unix" | "unix", ..) => {
+                Err("--table, --key and --value are for PostgreSQL; Redis has keys only".into())
+            }
+            // Never the address itself: it may have a password.
+            _ => Err(format!(
+                "the store's address begins with {scheme:?}; expected postgres://... or redis://..."
+            )
+            .into()),
+        }
+    }
+
+    fn only_for_a_store(&self) -> Option<&'static str> {
+        [
+            (self.table.is_some(), "--table"),
+            (self.key.is_some(), "--key"),
+            (self.value.is_some(), "--value"),
+            (self.resync.is_some(), "--resync"),
+            (self.no_resync_at_start, "--no-resync-at-start"),
+        ]
+        .into_iter()
+        .find_map(|(given, flag)| given.then_some(flag))
+    }
+}
+
+/// Opens the filter; if it has to be built, a bar shows how far that is.
+async fn open<U: Upstream>(
+    upstream: U,
+    options: &ShieldOptions,
+) -> Result<twiceshy_server::Shield<U>, Box<dyn Error>> {
+    let progress = Progress::new(0);
+    progress.phase("reading the store's keys");
+    let told = progress.clone();
+    let opened = twiceshy_server::Shield::open(upstream, options, move |done, total| {
+        told.arrive_of(done, total);
+    })
+    .await;
+    progress.finish();
+    Ok(opened?)
+}

@@ -1,0 +1,112 @@
+//! `serve --demo`: it shows something at once, and leaves nothing behind.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+use crate::client::{Client, Value};
+use crate::process::send;
+
+/// A demonstration that ends with its test.
+struct Demo(Child);
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn command(temporary: &TempDir, flags: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
+    command.args(flags.split_whitespace()).env("TMPDIR", temporary.path());
+    command.env_remove("TWICESHY_PASSWORD");
+    command
+}
+
+fn report(page: SocketAddr) -> Json {
+    let mut socket = TcpStream::connect(page).expect("the page listens");
+    write!(socket, "GET /stats.json HTTP/1.1\r\nHost: {page}\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    socket.read_to_string(&mut text).expect("an answer");
+    let (_, body) = text.split_once("\r\n\r\n").expect("head and body");
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[test]
+fn a_demonstration_shows_an_attack_and_leaves_nothing() {
+    let temporary = TempDir::new().expect("a directory");
+    let mut command = command(&temporary, "--demo=50000");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut demo = Demo(child.expect("the binary runs"));
+    let mut lines = BufReader::new(demo.0.stdout.take().expect("it is piped")).lines();
+    let mut said = || lines.next().expect("more to say").expect("text");
+    let page = said();
+    let page = page.strip_prefix("Open  http://").and_then(|rest| rest.strip_suffix('/'));
+    let page: SocketAddr = page.and_then(|page| page.parse().ok()).expect("an address");
+    assert_eq!(said(), "");
+    // Three lines to try.
+    let tries: Vec<String> = (0..3).map(|_| said()).collect();
+    let mut port = 0;
+    for (line, command) in tries.iter().zip(["GET user:42", "GET nobody", "TS.STATS"]) {
+        let (_, rest) = line.split_once("redis-cli -p ").expect("a redis-cli line");
+        let (number, asked) = rest.split_once(' ').expect("port and command");
+        assert_eq!(asked, command);
+        port = number.parse().expect("a port");
+    }
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut client = Client::connect(address);
+    assert_eq!(client.line("GET user:42"), Value::bulk("{\"id\":42}"));
+    assert_eq!(client.line("GET user:49999"), Value::bulk("{\"id\":49999}"));
+    assert_eq!(client.line("GET nobody"), Value::Nil);
+    assert_eq!(client.line("DBSIZE"), Value::Integer(50_000));
+    // The attacker finds a false positive among some hundred new keys, and repeats
+    // it eighty times in a hundred.
+    let begin = Instant::now();
+    loop {
+        let now = &report(page)["now"];
+        let (with, without) = (&now["false_positives"], &now["without_adaptation"]);
+        let (with, without) = (with.as_f64().expect("one"), without.as_f64().expect("one"));
+        if without > 1000.0 && without > 20.0 * with {
+            break;
+        }
+        let waited = begin.elapsed();
+        assert!(waited < Duration::from_secs(30), "with {with}, without {without} per second");
+        thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(fs::read_dir(temporary.path()).expect("a directory").count(), 1);
+    send("INT", &demo.0);
+    let status = demo.0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(0));
+    let left = fs::read_dir(temporary.path()).expect("a directory").count();
+    assert_eq!(left, 0, "the temporary directory is removed");
+}
+
+#[test]
+fn a_demonstration_writes_to_no_store_of_others() {
+    let directory = TempDir::new().expect("a directory");
+    let data = directory.path().join("data");
+    let flags = format!("--demo=1000 --dir {}", data.display());
+    let child = command(&directory, &flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut first = Demo(child.expect("the binary runs"));
+    let mut lines = BufReader::new(first.0.stdout.take().expect("it is piped")).lines();
+    lines.next().expect("it runs").expect("text");
+    send("TERM", &first.0);
+    assert_eq!(first.0.wait().expect("it ends").code(), Some(0));
+    assert!(data.join("records.redb").exists(), "what was asked for by name stays");
+    let second = command(&directory, &flags).output().expect("the binary runs");
+    assert_eq!(second.status.code(), Some(2));
+    let error = String::from_utf8(second.stderr).expect("text");
+    assert!(error.contains("is in use already"), "{error}");
+    let mut locked = command(&directory, "--demo=1000");
+    let locked = locked.env("TWICESHY_PASSWORD", "x").output().expect("the binary runs");
+    let error = String::from_utf8(locked.stderr).expect("text");
+    assert!(error.contains("unset TWICESHY_PASSWORD"), "{error}");
+}

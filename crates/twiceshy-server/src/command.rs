@@ -1,0 +1,275 @@
+//! [`Command`]: what a request asks for, and the table of all commands.
+
+use bytes::Bytes;
+
+use crate::latency::Timed;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// What a request asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Get(Bytes),
+    Set(Bytes, Bytes),
+    Mget(Vec<Bytes>),
+    Mset(Vec<(Bytes, Bytes)>),
+    Exists(Vec<Bytes>),
+    Del(Vec<Bytes>),
+    Added(Vec<Bytes>),
+    Removed(Vec<Bytes>),
+    Snapshot,
+    Stats,
+    Dbsize,
+    Info(Vec<Bytes>),
+    Connection(Connection),
+}
+
+/// What concerns the connection, not the store.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Connection {
+    Ping(Option<Bytes>),
+    Echo(Bytes),
+    Hello(Vec<Bytes>),
+    Auth(Vec<Bytes>),
+    Client(Vec<Bytes>),
+    Select(Bytes),
+    Command(Vec<Bytes>),
+    Quit,
+}
+
+impl Command {
+    /// Whether it may be asked for before the password.
+    pub(crate) fn is_for_strangers(&self) -> bool {
+        use Connection::{Auth, Hello, Quit};
+        matches!(self, Command::Connection(Hello(_) | Auth(_) | Quit))
+    }
+
+    /// As what it is timed; look-ups are timed by their answers.
+    pub(crate) fn timed(&self) -> Option<Timed> {
+        match self {
+            Command::Get(_) | Command::Mget(_) => None,
+            Command::Exists(_) => Some(Timed::Exists),
+            Command::Set(..) | Command::Mset(_) => Some(Timed::Set),
+            Command::Del(_) => Some(Timed::Remove),
+            _ => Some(Timed::Other),
+        }
+    }
+}
+
+/// A line of the table of commands.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    /// Words of a request, its name included; `-n` is n or more.
+    pub(crate) arity: i64,
+    /// Which words are keys: first, last (negative: from the end), step.
+    pub(crate) keys: (i64, i64, i64),
+    pub(crate) flag: &'static str,
+    pub(crate) summary: &'static str,
+    /// From a request whose number of words is right.
+    make: fn(Request) -> Result<Command, Reply>,
+}
+
+const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
+const ONE_KEY: (i64, i64, i64) = (1, 1, 1);
+const ALL_KEYS: (i64, i64, i64) = (1, -1, 1);
+
+/// All commands, the ones that are asked for most first.
+pub(crate) static COMMANDS: [Entry; 20] = [
+    entry("get", 2, ONE_KEY, "readonly", "The value of a key", |words| {
+        let [_, key] = exactly(words);
+        Ok(Command::Get(key))
+    }),
+    entry("set", -3, ONE_KEY, "write", "Stores a value under a key", set),
+    entry("mget", -2, ALL_KEYS, "readonly", "The values of keys", |words| {
+        Ok(Command::Mget(rest(words)))
+    }),
+    entry("exists", -2, ALL_KEYS, "readonly", "How many of the keys are stored", |words| {
+        Ok(Command::Exists(rest(words)))
+    }),
+    entry("mset", -3, (1, -1, 2), "write", "Stores values under keys", mset),
+    entry("del", -2, ALL_KEYS, "write", "Removes keys", |words| Ok(Command::Del(rest(words)))),
+    entry("ping", -1, NO_KEYS, "fast", "Answers PONG, or what was said", |words| {
+        match &rest(words)[..] {
+            [] => connection(Connection::Ping(None)),
+            [said] => connection(Connection::Ping(Some(said.clone()))),
+            _ => Err(wrong_arity("ping")),
+        }
+    }),
+    entry("echo", 2, NO_KEYS, "fast", "Answers what was said", |words| {
+        let [_, said] = exactly(words);
+        connection(Connection::Echo(said))
+    }),
+    entry("hello", -1, NO_KEYS, "no-auth", "Chooses the protocol: HELLO 2 or 3", |words| {
+        connection(Connection::Hello(rest(words)))
+    }),
+    entry("auth", -2, NO_KEYS, "no-auth", "Says the password", |words| {
+        connection(Connection::Auth(rest(words)))
+    }),
+    entry("select", 2, NO_KEYS, "fast", "There is one database: 0", |words| {
+        let [_, index] = exactly(words);
+        connection(Connection::Select(index))
+    }),
+    entry("client", -2, NO_KEYS, "fast", "SETNAME, GETNAME, SETINFO, ID", |words| {
+        connection(Connection::Client(rest(words)))
+    }),
+    entry("command", -1, NO_KEYS, "loading", "COUNT, INFO, DOCS, LIST", |words| {
+        connection(Connection::Command(rest(words)))
+    }),
+    entry("quit", -1, NO_KEYS, "no-auth", "Ends the connection", |_| connection(Connection::Quit)),
+    entry("info", -1, NO_KEYS, "loading", "Counts and settings, for people", |words| {
+        Ok(Command::Info(rest(words)))
+    }),
+    entry("dbsize", 1, NO_KEYS, "readonly", "How many keys are stored", |_| Ok(Command::Dbsize)),
+    entry("ts.stats", 1, NO_KEYS, "readonly", "Counts of the filter, by name", |_| {
+        Ok(Command::Stats)
+    }),
+    entry(
+        "ts.added",
+        -2,
+        ALL_KEYS,
+        "write",
+        "Keys that the store behind is about to get",
+        |words| Ok(Command::Added(rest(words))),
+    ),
+    entry("ts.removed", -2, ALL_KEYS, "write", "Keys that the store behind has lost", |words| {
+        Ok(Command::Removed(rest(words)))
+    }),
+    entry("ts.snapshot", 1, NO_KEYS, "admin", "Writes the filter to disk", |_| {
+        Ok(Command::Snapshot)
+    }),
+];
+
+const fn entry(
+    name: &'static str,
+    arity: i64,
+    keys: (i64, i64, i64),
+    flag: &'static str,
+    summary: &'static str,
+    make: fn(Request) -> Result<Command, Reply>,
+) -> Entry {
+    Entry { name, arity, keys, flag, summary, make }
+}
+
+/// The line of a command.
+pub(crate) fn find(name: &[u8]) -> Option<&'static Entry> {
+    COMMANDS.iter().find(|entry| entry.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// What a request asks for, or what to answer instead.
+pub(crate) fn parse(request: Request) -> Result<Command, Reply> {
+    let Some(entry) = find(&request[0]) else { return Err(unknown(&request)) };
+    let words = i64::try_from(request.len()).unwrap_or(i64::MAX);
+    if words != entry.arity && (entry.arity > 0 || words < -entry.arity) {
+        return Err(wrong_arity(entry.name));
+    }
+    (entry.make)(request)
+}
+
+pub(crate) fn wrong_arity(name: &str) -> Reply {
+    Reply::error(format!("wrong number of arguments for '{name}' command"))
+}
+
+/// As much of a request as an error repeats.
+const REPEATED: usize = 128;
+
+fn unknown(request: &Request) -> Reply {
+    let shown = |word: &Bytes, most: usize| {
+        String::from_utf8_lossy(&word[..word.len().min(most)]).into_owned()
+    };
+    let mut arguments = String::new();
+    for word in &request[1..] {
+        if arguments.len() >= REPEATED {
+            break;
+        }
+        arguments += &format!("'{}' ", shown(word, REPEATED - arguments.len()));
+    }
+    Reply::error(format!(
+        "unknown command '{}', with args beginning with: {arguments}",
+        shown(&request[0], REPEATED)
+    ))
+}
+
+/// The words of a request whose number is known.
+fn exactly<const N: usize>(words: Request) -> [Bytes; N] {
+    words.try_into().expect("the number of words was compared with the arity")
+}
+
+/// All words but the command's name.
+fn rest(mut words: Request) -> Vec<Bytes> {
+    words.remove(0);
+    words
+}
+
+fn connection(command: Connection) -> Result<Command, Reply> {
+    Ok(Command::Connection(command))
+}
+
+fn set(words: Request) -> Result<Command, Reply> {
+    if let Some(option) = words.get(3) {
+        return Err(Reply::error(format!(
+            "SET takes no options here, and '{}' is one: values do not expire and are always \
+             replaced; use SET key value",
+            String::from_utf8_lossy(&option[..option.len().min(REPEATED)])
+        )));
+    }
+    let [_, key, value] = exactly(words);
+    Ok(Command::Set(key, value))
+}
+
+fn mset(words: Request) -> Result<Command, Reply> {
+    let words = rest(words);
+    let (pairs, left) = words.as_chunks();
+    if !left.is_empty() {
+        return Err(wrong_arity("mset"));
+    }
+    Ok(Command::Mset(pairs.iter().map(|[key, value]| (key.clone(), value.clone())).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &'static str) -> Result<Command, String> {
+        let words = line.split(' ').map(Bytes::from_static_str).collect();
+        parse(words).map_err(|reply| match reply {
+            Reply::Error(text) => text,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    trait FromStaticStr {
+        fn from_static_str(text: &'static str) -> Self;
+    }
+
+    impl FromStaticStr for Bytes {
+        fn from_static_str(text: &'static str) -> Self {
+            Bytes::from_static(text.as_bytes())
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_any_case() {
+        assert_eq!(parsed("gEt k"), Ok(Command::Get("k".into())));
+        assert_eq!(parsed("SET k v"), Ok(Command::Set("k".into(), "v".into())));
+        let records = vec![("a".into(), "1".into()), ("b".into(), "2".into())];
+        assert_eq!(parsed("mset a 1 b 2"), Ok(Command::Mset(records)));
+        assert_eq!(parsed("Ts.Added a b"), Ok(Command::Added(vec!["a".into(), "b".into()])));
+    }
+
+    #[test]
+    fn errors_in_the_words_of_redis() {
+        for (line, expected) in [
+            ("get", "ERR wrong number of arguments for 'get' command"),
+            ("GET a b", "ERR wrong number of arguments for 'get' command"),
+            ("set a", "ERR wrong number of arguments for 'set' command"),
+            ("mset a 1 b", "ERR wrong number of arguments for 'mset' command"),
+            ("ping a b", "ERR wrong number of arguments for 'ping' command"),
+            ("foo", "ERR unknown command 'foo', with args beginning with: "),
+            ("Foo a b", "ERR unknown command 'Foo', with args beginning with: 'a' 'b' "),
+        ] {
+            assert_eq!(parsed(line), Err(expected.into()));
+        }
+        let refused = parsed("set k v EX 10").expect_err("no options");
+        assert!(refused.contains("'EX'"), "{refused}");
+    }
+}

@@ -1,0 +1,248 @@
+//! A demonstration: a store of users, a crowd that asks for them, and an attacker
+//! who asks for what is not there.
+//!
+//! The attack is a cache penetration: queries for keys that nobody stores, chosen
+//! so that they reach the store. The attacker tries new keys, keeps those that the
+//! filter got wrong, and asks for them again and again. It is given what a real
+//! one finds out by patient timing: which of its queries were read for nothing.
+//! Everything else goes over the network as from anybody.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use crate::server::Server;
+
+/// The records of users 0 to `keys`.
+pub fn records(keys: u64) -> impl Iterator<Item = (String, String)> {
+    (0..keys).map(|index| (user(index), format!("{{\"id\":{index}}}")))
+}
+
+fn user(index: u64) -> String {
+    format!("user:{index}")
+}
+
+/// The crowd and the attacker at work, in a thread of their own.
+pub struct Attack {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Attack {
+    /// Begins to ask a server that has been given that many users.
+    #[must_use]
+    pub fn start(address: SocketAddr, server: Arc<Server>, keys: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            if let Err(error) = play(address, &server, keys, &stopped)
+                && !stopped.load(Ordering::Relaxed)
+            {
+                warn!(%error, "the demonstration has ended");
+            }
+        });
+        Attack { stop, thread }
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It has said what there was to say.
+        let _ = self.thread.join();
+    }
+}
+
+/// Between two bursts.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Keys of a burst: 10,000 a second of each.
+const BURST: u64 = 100;
+
+/// The attacker attacks for so long, and then rests, so that both can be seen.
+const ATTACK: Duration = Duration::from_secs(40);
+const REST: Duration = Duration::from_secs(10);
+
+fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> io::Result<()> {
+    let (mut crowd, mut attacker) = (Client::connect(address)?, Client::connect(address)?);
+    let mut random = Random(keys);
+    let mut loot = Loot::new(keys);
+    let start = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let asked: Vec<String> = (0..BURST).map(|_| wish(&mut random, keys)).collect();
+        crowd.get_all(&asked)?;
+        let turn = start.elapsed().as_secs() % (ATTACK + REST).as_secs();
+        if turn < ATTACK.as_secs() {
+            let asked = loot.burst();
+            attacker.get_all(&asked)?;
+            loot.keep(asked, |key| server.backend.was_fixed(key));
+        }
+        thread::sleep(TICK.saturating_sub(began.elapsed()));
+    }
+    Ok(())
+}
+
+/// What one of the crowd asks for: a user, the first ones most often, or for one
+/// time in four a guest, whom nobody stores.
+fn wish(random: &mut Random, keys: u64) -> String {
+    if random.next().is_multiple_of(4) {
+        return format!("guest:{}", random.next() % (4 * keys));
+    }
+    // A user's chance is about one over its number.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "which user it is does not matter"
+    )]
+    let index = ((keys as f64).powf(random.fraction()) - 1.0) as u64;
+    user(index)
+}
+
+/// Numbers that look random: SplitMix64 of Steele, Lea and Flood.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From 0 to 1.
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Keys that were read for nothing, to be asked for again.
+struct Loot {
+    keys: Vec<String>,
+    turn: usize,
+    next_new: u64,
+}
+
+/// The most that the attacker keeps.
+const LOOT: usize = 4096;
+
+/// New keys of a burst; the others are old ones as soon as there are some.
+const NEW: u64 = BURST / 5;
+
+impl Loot {
+    fn new(first_missing: u64) -> Self {
+        Loot { keys: Vec::new(), turn: 0, next_new: first_missing }
+    }
+
+    fn burst(&mut self) -> Vec<String> {
+        (0..BURST)
+            .map(|index| {
+                if index < NEW || self.keys.is_empty() {
+                    self.next_new += 1;
+                    return user(self.next_new);
+                }
+                self.turn = (self.turn + 1) % self.keys.len();
+                self.keys[self.turn].clone()
+            })
+            .collect()
+    }
+
+    /// Keeps the new ones of a burst that were read for nothing.
+    fn keep(&mut self, asked: Vec<String>, was_read: impl Fn(&str) -> bool) {
+        let new = if self.keys.is_empty() { asked.len() } else { NEW as usize };
+        for key in asked.into_iter().take(new) {
+            if self.keys.len() < LOOT && was_read(&key) {
+                self.keys.push(key);
+            }
+        }
+    }
+}
+
+/// A client that can only get.
+struct Client {
+    socket: BufReader<TcpStream>,
+}
+
+/// A server that is silent for so long has gone.
+const SILENCE: Duration = Duration::from_secs(10);
+
+impl Client {
+    fn connect(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(SILENCE))?;
+        socket.set_write_timeout(Some(SILENCE))?;
+        Ok(Client { socket: BufReader::new(socket) })
+    }
+
+    /// Asks for many keys in one pipeline; returns how many are stored.
+    fn get_all(&mut self, keys: &[String]) -> io::Result<usize> {
+        let mut requests = Vec::new();
+        for key in keys {
+            write!(requests, "*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len())?;
+        }
+        self.socket.get_mut().write_all(&requests)?;
+        let mut found = 0;
+        for _ in keys {
+            found += usize::from(self.skip_value()?);
+        }
+        Ok(found)
+    }
+
+    /// Reads a reply; `false` for nil.
+    fn skip_value(&mut self) -> io::Result<bool> {
+        let mut line = String::new();
+        if self.socket.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match line.trim_end().strip_prefix('$').map(str::parse::<i64>) {
+            Some(Ok(-1)) => Ok(false),
+            Some(Ok(length @ 0..)) => {
+                let bytes = length.unsigned_abs() + 2;
+                io::copy(&mut self.socket.by_ref().take(bytes), &mut io::sink())?;
+                Ok(true)
+            }
+            _ => Err(io::Error::other(format!("expected a value, not {:?}", line.trim_end()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attacker_repeats_what_was_read_for_nothing() {
+        let mut loot = Loot::new(1000);
+        let first = loot.burst();
+        assert_eq!((&*first[0], &*first[99]), ("user:1001", "user:1100"));
+        loot.keep(first, |key| key.ends_with('7'));
+        let second = loot.burst();
+        assert_eq!((&*second[0], &*second[19]), ("user:1101", "user:1120"));
+        assert!(second[20..].iter().all(|key| key.ends_with('7')));
+        let distinct: std::collections::HashSet<_> = second[20..].iter().collect();
+        assert_eq!(distinct.len(), 10);
+        // Old ones are not kept twice.
+        loot.keep(second, |key| key.ends_with('7'));
+        assert_eq!(loot.keys.len(), 12);
+    }
+
+    #[test]
+    fn the_crowd_asks_for_all_users_and_for_guests() {
+        let mut random = Random(1);
+        let wishes: Vec<String> = (0..10_000).map(|_| wish(&mut random, 1000)).collect();
+        let guests = wishes.iter().filter(|key| key.starts_with("guest:")).count();
+        // Binomial with mean 2500 and deviation 43: beyond 6 of them below 1e-8.
+        assert!((2240..=2760).contains(&guests), "{guests}");
+        let numbers = wishes.iter().filter_map(|key| key.strip_prefix("user:")?.parse().ok());
+        let numbers: Vec<u64> = numbers.collect();
+        assert_eq!(numbers.iter().min(), Some(&0));
+        assert!(numbers.iter().all(|&number| number < 1000));
+    }
+}

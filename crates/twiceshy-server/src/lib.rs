@@ -1,0 +1,51 @@
+//! An adaptive filter in front of a store, for whoever speaks to Redis.
+//!
+//! ```text
+//! client ──▶ request ──▶ command ──▶ Backend ──▶ guard ──▶ store
+//!        ◀── reply   ◀──────────────────┘
+//! ```
+//!
+//! [`serve`] answers connections of a listener with a [`Server`], which has a
+//! [`Backend`], [`Limits`], perhaps a [`Password`], and what it counts. Requests
+//! that come together are answered together: their look-ups are one call of the
+//! guard, their writes one write of the store.
+//!
+//! [`Watch`] looks at it every second, and [`serve_page`] shows what it sees to
+//! people and to Prometheus. [`demo`] gives them something to see.
+
+#![deny(missing_docs)]
+
+mod backend;
+mod command;
+mod connection;
+pub mod demo;
+mod embedded;
+mod http;
+mod info;
+mod latency;
+mod limits;
+mod page;
+mod password;
+mod postgres;
+mod prometheus;
+mod redis;
+mod reply;
+mod request;
+mod server;
+mod session;
+mod shield;
+mod upstream;
+mod watch;
+
+pub use backend::{Backend, Failure};
+pub use embedded::Embedded;
+pub use latency::{Latencies, Latency, Timed};
+pub use limits::Limits;
+pub use page::serve_page;
+pub use password::{Password, may_listen};
+pub use postgres::{Postgres, PostgresOptions, Table};
+pub use redis::{Redis, RedisServer};
+pub use server::{Server, Traffic, serve};
+pub use shield::{Resynced, Shield, ShieldOptions};
+pub use upstream::Upstream;
+pub use watch::{Group, Quantiles, Rates, Report, Totals, Watch};

@@ -1,0 +1,157 @@
+//! The live page and `/metrics`, on a port of their own.
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `/` | the page, with `/style.css` and `/script.js` |
+//! | `/stats.json` | what it shows: a [`Report`](crate::Report) |
+//! | `/metrics` | counts for Prometheus |
+//!
+//! Only numbers are told here, never a key. Who has a password for the commands
+//! needs it here too, with any user name; without one only this machine is
+//! answered, and only under its own names: a page from elsewhere whose host name
+//! resolves to this machine is not.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+
+use crate::http::{self, Request, Response};
+use crate::password::Password;
+use crate::prometheus;
+use crate::watch::Watch;
+
+/// Connections at a time: some pages and collectors.
+const CONNECTIONS: usize = 64;
+
+/// How long to wait when there are no files left for connections.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+
+/// How long answers may take to end when the server stops.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Serves the page of a watched server until `shutdown` is done, and keeps the
+/// watch going.
+pub async fn serve_page(
+    listener: TcpListener,
+    watch: Arc<Watch>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut tasks = JoinSet::new();
+    let accept = async {
+        loop {
+            let accepted = listener.accept().await;
+            while tasks.try_join_next().is_some() {}
+            match accepted {
+                // Whoever is too many is hung up on; the page asks again.
+                Ok(_) if tasks.len() >= CONNECTIONS => debug!("page: too many connections"),
+                Ok((socket, _)) => {
+                    let watch = Arc::clone(&watch);
+                    tasks.spawn(async move {
+                        let answered = http::answer(socket, |request| route(request, &watch)).await;
+                        if let Err(error) = answered {
+                            debug!(%error, "page: closed");
+                        }
+                    });
+                }
+                Err(error) => {
+                    warn!(%error, "page: cannot accept a connection");
+                    sleep(EXHAUSTED).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = shutdown => (),
+        () = watch.run() => (),
+        () = accept => (),
+    }
+    // Answers are short; who has not asked yet is left.
+    let _ = timeout(GRACE, async { while tasks.join_next().await.is_some() {} }).await;
+    tasks.shutdown().await;
+}
+
+fn route(request: &Request<'_>, watch: &Watch) -> Response {
+    if let Err(response) = admit(request, watch.server().password.as_ref()) {
+        return response;
+    }
+    match request.path {
+        "/" => Response::ok("text/html; charset=utf-8", include_str!("page/index.html")),
+        "/style.css" => Response::ok("text/css; charset=utf-8", include_str!("page/style.css")),
+        "/script.js" => {
+            Response::ok("text/javascript; charset=utf-8", include_str!("page/script.js"))
+        }
+        "/stats.json" => {
+            let report = serde_json::to_string(&watch.report());
+            Response::ok("application/json", report.expect("numbers and names are JSON"))
+        }
+        "/metrics" => {
+            let media_type = "text/plain; version=0.0.4; charset=utf-8";
+            Response::ok(media_type, prometheus::text(watch.server()))
+        }
+        _ => Response::error("404 Not Found", "there are / and /metrics"),
+    }
+}
+
+/// Whether a client may look.
+fn admit(request: &Request<'_>, password: Option<&Password>) -> Result<(), Response> {
+    match password {
+        Some(password) if guess(request).is_some_and(|guess| password.is(guess)) => Ok(()),
+        Some(_) => {
+            let text = "the server's password, with any user name";
+            let mut response = Response::error("401 Unauthorized", text);
+            response.header = "WWW-Authenticate: Basic realm=\"twiceshy\", charset=\"UTF-8\"\r\n";
+            Err(response)
+        }
+        None if request.header("Host").is_none_or(is_this_machine) => Ok(()),
+        None => Err(Response::error("421 Misdirected Request", "ask for 127.0.0.1 or localhost")),
+    }
+}
+
+/// The password of a request.
+fn guess(request: &Request<'_>) -> Option<Vec<u8>> {
+    let (scheme, credentials) = request.header("Authorization")?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(credentials.trim()).ok()?;
+    let colon = decoded.iter().position(|&byte| byte == b':')?;
+    Some(decoded[colon + 1..].to_vec())
+}
+
+/// Whether a host, with or without a port, is a name of this machine.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        // The colons of an address in brackets are its own.
+        Some((name, port)) if !port.ends_with(']') => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine() {
+        for host in
+            ["localhost", "LOCALHOST:6391", "127.0.0.1", "127.0.0.1:6391", "[::1]", "[::1]:1"]
+        {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in
+            ["", "example.com", "localhost.example.com:6391", "127.0.0.1.example.com", "10.0.0.1:1"]
+        {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! [`Postgres`]: a filter in front of a table of PostgreSQL, which is only read.
+//!
+//! A key is one column with a unique index of its own; other columns and composite
+//! keys are refused, since GET would have no one answer. See [`PostgresOptions`] for
+//! what GET returns. Rows whose key is NULL have no key and are skipped.
+//!
+//! A few connections that all share, each with prepared statements; look-ups of one
+//! call are one query. Every session is read-only.
+
+mod keys;
+mod names;
+
+use std::collections::{HashMap, HashSet};
+use std::error::Error as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_postgres::config::{Config, Host, SslMode};
+use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::{Client, NoTls, Row, Statement};
+use tracing::debug;
+
+use crate::backend::Failure;
+use crate::shield::Shield;
+use crate::upstream::{CHUNK, Link, Upstream};
+
+use keys::KeyType;
+use names::quoted;
+
+/// A filter in front of a table of PostgreSQL.
+pub type Postgres = Shield<Table>;
+
+/// Which table, and how to ask for it.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// `postgres://user:password@host:port/database`, as for `psql`. Without TLS.
+    pub address: String,
+    /// `table` or `schema.table`. Upper and lower case differ; a name with a dot is
+    /// put in double quotes.
+    pub table: String,
+    /// The column of the keys: `text`, `varchar`, `bytea`, `uuid` or an integer.
+    pub key: String,
+    /// The column that GET returns: `bytea` as it is, others as text; a NULL reads
+    /// as nil, though the key exists. Without it GET returns the row as JSON.
+    pub value: Option<String>,
+    /// Connections for look-ups.
+    pub connections: usize,
+    /// How long who asks waits for an answer.
+    pub timeout: Duration,
+}
+
+/// A table of PostgreSQL.
+pub struct Table {
+    config: Config,
+    timeout: Duration,
+    origin: String,
+    key_type: KeyType,
+    sql: Sql,
+    lanes: Vec<Link<Lane>>,
+    next: AtomicUsize,
+}
+
+/// The statements of a table.
+struct Sql {
+    values: String,
+    exist: String,
+    scan: String,
+    estimate: String,
+}
+
+/// A connection with its prepared statements.
+#[derive(Clone)]
+struct Lane {
+    client: Arc<Client>,
+    values: Statement,
+    exist: Statement,
+}
+
+/// How long a scan may give nothing.
+const SCAN_SILENCE: Duration = Duration::from_secs(60);
+
+impl Table {
+    /// Connects, and looks whether the table can be served.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] says what to change; [`Failure::Upstream`] when the
+    /// server is down.
+    pub async fn connect(options: &PostgresOptions) -> Result<Self, Failure> {
+        let mut config: Config = options.address.parse().map_err(|error| {
+            refused(format!(
+                "the store's address is not one of PostgreSQL: {}; expected \
+                 postgres://user:password@host:port/database",
+                told(&error)
+            ))
+        })?;
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(refused(
+                "the store's address asks for TLS, which is not supported; run this server \
+                 beside the database, or use a tunnel and sslmode=disable",
+            ));
+        }
+        config.application_name("twiceshy");
+        config.connect_timeout(options.timeout);
+        let client = connect(&config).await.map_err(Failure::Upstream)?;
+        let found = inspect(&client, options).await?;
+        let origin = origin(&config, &found);
+        let sql = Sql::new(&found);
+        let lanes = (0..options.connections.max(1)).map(|_| Link::default()).collect();
+        let table = Table {
+            config,
+            timeout: options.timeout,
+            origin,
+            key_type: found.key_type,
+            sql,
+            lanes,
+            next: AtomicUsize::new(0),
+        };
+        // That the statements can be prepared.
+        table.lane().await?;
+        Ok(table)
+    }
+
+    async fn lane(&self) -> Result<(&Link<Lane>, Lane), Failure> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let link = &self.lanes[next % self.lanes.len()];
+        let lane = link.get(|lane| !lane.client.is_closed(), self.make_lane()).await?;
+        Ok((link, lane))
+    }
+
+    async fn make_lane(&self) -> Result<Lane, String> {
+        let client = connect(&self.config).await?;
+        let most = format!("SET statement_timeout = {}", self.timeout.as_millis());
+        let prepare = async {
+            client.batch_execute(&most).await?;
+            let values = client.prepare(&self.sql.values).await?;
+            let exist = client.prepare(&self.sql.exist).await?;
+            Ok((values, exist))
+        };
+        let (values, exist) = prepare.await.map_err(|error| told(&error))?;
+        Ok(Lane { client: Arc::new(client), values, exist })
+    }
+
+    /// The rows of keys. A connection with an error is left.
+    async fn rows(
+        &self,
+        keys: &[Bytes],
+        statement: impl Fn(&Lane) -> &Statement,
+    ) -> Result<Vec<Row>, Failure> {
+        let (link, lane) = self.lane().await?;
+        let (texts, bytes): (Vec<&str>, Vec<&[u8]>);
+        let keys: &(dyn ToSql + Sync) = if self.key_type == KeyType::Bytes {
+            bytes = keys.iter().map(|key| &key[..]).collect();
+            &bytes
+        } else {
+            let text = |key| std::str::from_utf8(key).expect("canonical keys are UTF-8");
+            texts = keys.iter().map(|key| text(&key[..])).collect();
+            &texts
+        };
+        let parameters = [keys];
+        let query = lane.client.query(statement(&lane), &parameters);
+        let reason = match timeout(self.timeout, query).await {
+            Ok(Ok(rows)) => return Ok(rows),
+            Ok(Err(error)) => told(&error),
+            Err(_) => format!("no answer in {:?}", self.timeout),
+        };
+        link.lose(|other| Arc::ptr_eq(&other.client, &lane.client)).await;
+        Err(Failure::Upstream(reason))
+    }
+}
+
+/// What was found of a table.
+struct Found {
+    oid: u32,
+    /// As SQL, and for people.
+    name: String,
+    key: String,
+    key_type: KeyType,
+    /// `None`: the row as JSON.
+    value: Option<(String, u32)>,
+}
+
+impl Sql {
+    fn new(found: &Found) -> Self {
+        let Found { name: table, key_type, .. } = found;
+        let column = |name: &str| format!("t.{}", quoted(name));
+        let key = column(&found.key);
+        let selected = key_type.selected(&key);
+        let value = match &found.value {
+            Some((name, oid)) if *oid == Type::BYTEA.oid() => column(name),
+            Some((name, _)) => format!("{}::text", column(name)),
+            None => "row_to_json(t.*)::text".into(),
+        };
+        let asked = format!("{key} = ANY({})", key_type.array());
+        Sql {
+            values: format!("SELECT {selected}, {value} FROM {table} AS t WHERE {asked}"),
+            exist: format!("SELECT {selected} FROM {table} AS t WHERE {asked}"),
+            scan: format!("SELECT {selected} FROM {table} AS t"),
+            // Nobody has counted yet: -1.
+            estimate: format!(
+                "SELECT CASE WHEN reltuples < 0 THEN (SELECT count(*) FROM {table})
+                             ELSE reltuples::bigint END
+                 FROM pg_catalog.pg_class WHERE oid = {}",
+                found.oid
+            ),
+        }
+    }
+}
+
+/// A session that cannot write.
+async fn connect(config: &Config) -> Result<Client, String> {
+    let (client, connection) = config.connect(NoTls).await.map_err(|error| told(&error))?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            debug!(reason = told(&error), "a connection to PostgreSQL ended");
+        }
+    });
+    let read_only = "SET default_transaction_read_only = on";
+    client.batch_execute(read_only).await.map_err(|error| told(&error))?;
+    Ok(client)
+}
+
+/// Looks whether a table can be served.
+async fn inspect(client: &Client, options: &PostgresOptions) -> Result<Found, Failure> {
+    let PostgresOptions { key, value, .. } = options;
+    let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
+    let asked = names::table(&options.table).map_err(refused)?;
+    let found = client
+        .query_opt(
+            "SELECT c.oid, n.nspname, c.relname, c.relkind::text,
+                    pg_catalog.current_setting('server_encoding')
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.oid = pg_catalog.to_regclass($1)::oid",
+            &[&asked],
+        )
+        .await
+        .map_err(down)?;
+    let Some(row) = found else {
+        return Err(refused(format!(
+            "there is no table {asked}; names are taken as they are, so check upper and lower \
+             case, and give the schema if it is not in the search path"
+        )));
+    };
+    let (oid, schema, table): (u32, String, String) = (row.get(0), row.get(1), row.get(2));
+    let (kind, encoding): (String, String) = (row.get(3), row.get(4));
+    let name = format!("{}.{}", quoted(&schema), quoted(&table));
+    if !matches!(&kind[..], "r" | "p" | "m") {
+        return Err(refused(format!(
+            "{name} is no table; give a table, a partitioned table or a materialized view"
+        )));
+    }
+    let column = async |column: &str| {
+        let found = client
+            .query_opt(
+                "SELECT a.attnum, a.atttypid,
+                        pg_catalog.format_type(a.atttypid, a.atttypmod),
+                        COALESCE(c.collisdeterministic, true)
+                 FROM pg_catalog.pg_attribute a
+                 LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
+                 WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
+                &[&oid, &column],
+            )
+            .await
+            .map_err(down)?;
+        found.ok_or_else(|| {
+            refused(format!("{name} has no column {}; a key is one column", quoted(column)))
+        })
+    };
+    let row = column(key).await?;
+    let (number, key_oid, type_name): (i16, u32, String) = (row.get(0), row.get(1), row.get(2));
+    let unusable = |reason: &str| {
+        Err(refused(format!("the column {} of {name} cannot be the key: {reason}", quoted(key))))
+    };
+    let Some(key_type) = KeyType::of(key_oid) else {
+        return unusable(&format!(
+            "its type is {type_name}; supported are text, varchar, bytea, uuid, smallint, integer \
+             and bigint"
+        ));
+    };
+    if !row.get::<_, bool>(3) {
+        return unusable("by its collation different texts can be equal");
+    }
+    if key_type == KeyType::Text && encoding == "SQL_ASCII" {
+        return unusable("the database's encoding SQL_ASCII does not say what its text is");
+    }
+    let unique = client
+        .query_one(
+            "SELECT EXISTS (
+                 SELECT FROM pg_catalog.pg_index
+                 WHERE indrelid = $1 AND indisunique AND indisvalid AND indpred IS NULL
+                   AND indnkeyatts = 1 AND indkey[0] = $2)",
+            &[&oid, &number],
+        )
+        .await
+        .map_err(down)?;
+    if !unique.get::<_, bool>(0) {
+        return unusable(
+            "it has no unique index of its own, so a key may be that of several rows; composite \
+             keys are not supported",
+        );
+    }
+    let value = match value {
+        Some(value) => Some((value.clone(), column(value).await?.get(1))),
+        None => None,
+    };
+    Ok(Found { oid, name, key: key.clone(), key_type, value })
+}
+
+/// Which table of which server, without its password.
+fn origin(config: &Config, found: &Found) -> String {
+    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
+        let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
+        match host {
+            Host::Tcp(host) => format!("{host}:{port}"),
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        }
+    });
+    let hosts: Vec<String> = hosts.collect();
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    let Found { name, key, key_type, .. } = found;
+    let origin =
+        format!("postgres://{}/{database} {name} {key} {}", hosts.join(","), key_type.name());
+    // One line, whatever is in the names.
+    origin.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+fn refused(reason: impl Into<String>) -> Failure {
+    Failure::Refused(reason.into())
+}
+
+/// What an error says, and not only that there is one.
+fn told(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(error), _) => error.message().to_string(),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+/// Text or bytes as they come.
+struct Raw(Bytes);
+
+impl FromSql<'_> for Raw {
+    fn from_sql(_: &Type, raw: &[u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Raw(Bytes::copy_from_slice(raw)))
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        matches!(*kind, Type::TEXT | Type::VARCHAR | Type::BYTEA)
+    }
+}
+
+fn raw(row: &Row, column: usize) -> Option<Bytes> {
+    row.get::<_, Option<Raw>>(column).map(|Raw(bytes)| bytes)
+}
+
+fn never_written<T>() -> Result<T, Failure> {
+    Err(refused(
+        "this server never writes to PostgreSQL; write to it yourself: send TS.ADDED key before \
+         you insert one, TS.REMOVED key after you deleted one",
+    ))
+}
+
+impl Upstream for Table {
+    const WRITES: bool = false;
+
+    fn origin(&self) -> String {
+        self.origin.clone()
+    }
+
+    fn canonical(&self, key: &Bytes) -> Option<Bytes> {
+        self.key_type.canonical(key)
+    }
+
+    async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let rows = self.rows(keys, |lane| &lane.values).await?;
+        if let [_] = keys {
+            return Ok(vec![rows.first().and_then(|row| raw(row, 1))]);
+        }
+        let mut values: HashMap<Bytes, Bytes> = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            values.extend(raw(row, 0).zip(raw(row, 1)));
+        }
+        Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
+    }
+
+    async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {
+        let rows = self.rows(keys, |lane| &lane.exist).await?;
+        let found: HashSet<Bytes> = rows.iter().filter_map(|row| raw(row, 0)).collect();
+        Ok(keys.iter().map(|key| found.contains(key)).collect())
+    }
+
+    async fn estimate(&self) -> Result<u64, Failure> {
+        let client = connect(&self.config).await.map_err(Failure::Upstream)?;
+        let row = client.query_one(&self.sql.estimate, &[]).await;
+        let row = row.map_err(|error| Failure::Upstream(told(&error)))?;
+        Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+    }
+
+    /// One query: all rows as of the moment it began.
+    async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
+        let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
+        let client = connect(&self.config).await.map_err(Failure::Upstream)?;
+        let none: [&(dyn ToSql + Sync); 0] = [];
+        let mut rows = std::pin::pin!(client.query_raw(&self.sql.scan, none).await.map_err(down)?);
+        let (mut chunk, mut without_key) = (Vec::with_capacity(CHUNK), 0);
+        loop {
+            let row = timeout(SCAN_SILENCE, rows.try_next()).await.map_err(|_| {
+                Failure::Upstream(format!("no row in {} s", SCAN_SILENCE.as_secs()))
+            })?;
+            let row = row.map_err(down)?;
+            let ended = row.is_none();
+            match row.map(|row| raw(&row, 0)) {
+                Some(Some(key)) => chunk.push(key),
+                Some(None) => without_key += 1,
+                None => (),
+            }
+            if ended || chunk.len() == CHUNK {
+                let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK));
+                if chunks.send(full).await.is_err() {
+                    return Err(Failure::Store("nobody takes the keys of the scan".into()));
+                }
+            }
+            if ended {
+                return Ok(without_key);
+            }
+        }
+    }
+
+    async fn set(&self, _: &[(Bytes, Bytes)]) -> Result<(), Failure> {
+        never_written()
+    }
+
+    async fn remove(&self, _: &[Bytes]) -> Result<usize, Failure> {
+        never_written()
+    }
+}

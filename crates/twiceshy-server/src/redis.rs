@@ -1,0 +1,239 @@
+//! [`Redis`]: a filter in front of a Redis server, which takes reads and writes.
+//!
+//! One connection that all share; requests of one call go as one pipeline. Keys are
+//! bytes, of whatever type: GET and MGET of one that is no string get the server's
+//! own WRONGTYPE error (where Redis itself gives MGET a nil).
+//!
+//! What changes keys without SET and DEL through the shield (other clients, RENAME,
+//! expiry) is behind its back; see [`Shield`]. A cluster is refused: a scan of one
+//! node is not all keys.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use tokio::sync::mpsc;
+
+use crate::backend::Failure;
+use crate::shield::Shield;
+use crate::upstream::{CHUNK, Link, Upstream};
+
+/// A filter in front of a Redis server.
+pub type Redis = Shield<RedisServer>;
+
+/// A Redis server.
+pub struct RedisServer {
+    client: Client,
+    timeout: Duration,
+    link: Link<Connection>,
+}
+
+/// A connection and its number among those of a server.
+#[derive(Clone)]
+struct Connection {
+    connection: MultiplexedConnection,
+    number: u64,
+}
+
+impl RedisServer {
+    /// The server of an address as `redis://:password@host:6379/0`. Whoever asks it
+    /// waits at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] for an address that is none, or a cluster;
+    /// [`Failure::Upstream`] when it is down.
+    pub async fn connect(address: &str, timeout: Duration) -> Result<Self, Failure> {
+        let client = Client::open(address).map_err(|error| {
+            Failure::Refused(format!(
+                "the store's address is not one of Redis: {error}; expected \
+                 redis://[:password@]host[:port][/database]"
+            ))
+        })?;
+        let server = RedisServer { client, timeout, link: Link::default() };
+        let mut cluster = Cmd::new();
+        cluster.arg("INFO").arg("cluster");
+        let info = server.one(&cluster).await?;
+        if matches!(&info, Value::BulkString(text) if contains(text, b"cluster_enabled:1")) {
+            return Err(Failure::Refused(
+                "the Redis server is part of a cluster, and one node does not know all keys; \
+                 only single servers are supported"
+                    .into(),
+            ));
+        }
+        Ok(server)
+    }
+
+    async fn connection(&self) -> Result<Connection, Failure> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout));
+        let connect = async {
+            let connection = self.client.get_multiplexed_async_connection_with_config(&config);
+            let connection = connection.await.map_err(|error| error.to_string())?;
+            Ok(Connection { connection, number: next() })
+        };
+        self.link.get(|_| true, connect).await
+    }
+
+    /// Sends commands at once; there is a reply to each, perhaps an error.
+    async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Failure> {
+        let Connection { mut connection, number } = self.connection().await?;
+        match connection.send_packed_commands(commands, 0, count).await {
+            Ok(replies) => Ok(replies),
+            Err(error) => Err(self.failed(&error, number).await),
+        }
+    }
+
+    async fn one(&self, command: &Cmd) -> Result<Value, Failure> {
+        let mut commands = Pipeline::new();
+        commands.add_command(command.clone());
+        let reply = self.send(&commands, 1).await?.pop();
+        reply.map_or_else(|| Err(unexpected(&Value::Nil)), own_error)
+    }
+
+    /// The same command for each of the keys.
+    async fn each(&self, name: &str, keys: &[Bytes]) -> Result<Vec<Value>, Failure> {
+        let mut commands = Pipeline::with_capacity(keys.len());
+        for key in keys {
+            commands.cmd(name).arg(&key[..]);
+        }
+        self.send(&commands, keys.len()).await
+    }
+
+    /// What a connection's error means; one that is of no use any more is left.
+    async fn failed(&self, error: &RedisError, number: u64) -> Failure {
+        self.link.lose(|connection| connection.number == number).await;
+        let reason = if error.is_timeout() {
+            format!("no answer in {:?}", self.timeout)
+        } else {
+            error.to_string()
+        };
+        Failure::Upstream(reason)
+    }
+}
+
+/// Numbers for connections.
+fn next() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// A reply that is an error becomes one of ours, in the server's words.
+fn own_error(reply: Value) -> Result<Value, Failure> {
+    match reply {
+        Value::ServerError(error) => Err(Failure::Reply(match error.details() {
+            Some(details) => format!("{} {details}", error.code()),
+            None => error.code().to_string(),
+        })),
+        reply => Ok(reply),
+    }
+}
+
+/// A server that answers so is none that we know; its bytes may be a value.
+fn unexpected(reply: &Value) -> Failure {
+    let kind = match reply {
+        Value::BulkString(_) => "a string",
+        Value::Int(_) => "a number",
+        Value::Array(_) => "an array",
+        Value::Nil => "nothing",
+        _ => "something else",
+    };
+    Failure::Upstream(format!("the Redis server answered {kind} where that makes no sense"))
+}
+
+fn count(reply: Value) -> Result<usize, Failure> {
+    match own_error(reply)? {
+        Value::Int(count) if count >= 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+        reply => Err(unexpected(&reply)),
+    }
+}
+
+impl Upstream for RedisServer {
+    const WRITES: bool = true;
+
+    fn origin(&self) -> String {
+        let info = self.client.get_connection_info();
+        format!("redis://{}/{}", info.addr(), info.redis_settings().db())
+    }
+
+    /// Keys are what they are.
+    fn canonical(&self, key: &Bytes) -> Option<Bytes> {
+        Some(key.clone())
+    }
+
+    async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let replies = self.each("GET", keys).await?;
+        let value = |reply| match own_error(reply)? {
+            Value::BulkString(bytes) => Ok(Some(bytes.into())),
+            Value::Nil => Ok(None),
+            reply => Err(unexpected(&reply)),
+        };
+        replies.into_iter().map(value).collect()
+    }
+
+    async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {
+        let replies = self.each("EXISTS", keys).await?;
+        replies.into_iter().map(|reply| Ok(count(reply)? > 0)).collect()
+    }
+
+    async fn estimate(&self) -> Result<u64, Failure> {
+        let mut command = Cmd::new();
+        command.arg("DBSIZE");
+        Ok(count(self.one(&command).await?)? as u64)
+    }
+
+    /// SCAN gives every key that is there all the while at least once.
+    async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let mut command = Cmd::new();
+            command.arg("SCAN").arg(&cursor[..]).arg("COUNT").arg(CHUNK / 16);
+            let reply = self.one(&command).await?;
+            let Value::Array(parts) = reply else { return Err(unexpected(&reply)) };
+            let Ok([Value::BulkString(next), Value::Array(keys)]) = <[Value; 2]>::try_from(parts)
+            else {
+                return Err(unexpected(&Value::Array(Vec::new())));
+            };
+            let key = |key| match key {
+                Value::BulkString(key) => Ok(Bytes::from(key)),
+                reply => Err(unexpected(&reply)),
+            };
+            let keys = keys.into_iter().map(key).collect::<Result<Vec<_>, _>>()?;
+            if chunks.send(keys).await.is_err() {
+                return Err(Failure::Store("nobody takes the keys of the scan".into()));
+            }
+            if next == b"0" {
+                return Ok(0);
+            }
+            cursor = next;
+        }
+    }
+
+    /// All of them or none, as MSET does it.
+    async fn set(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
+        let mut command = Cmd::new();
+        command.arg(if records.len() == 1 { "SET" } else { "MSET" });
+        for (key, value) in records {
+            command.arg(&key[..]).arg(&value[..]);
+        }
+        match self.one(&command).await? {
+            Value::Okay => Ok(()),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let mut command = Cmd::new();
+        command.arg("DEL");
+        for key in keys {
+            command.arg(&key[..]);
+        }
+        count(self.one(&command).await?)
+    }
+}

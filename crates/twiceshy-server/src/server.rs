@@ -1,0 +1,159 @@
+//! [`Server`] and [`serve`]: connections, how many, and their end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, info, warn};
+
+use crate::backend::Backend;
+use crate::latency::Latencies;
+use crate::limits::Limits;
+use crate::password::Password;
+use crate::reply::{Reply, Version};
+use crate::session::Session;
+
+/// What all connections share.
+pub struct Server {
+    /// What answers the commands.
+    pub backend: Backend,
+    /// What a client may ask for.
+    pub limits: Limits,
+    /// What a client has to say first.
+    pub password: Option<Password>,
+    /// How long answers took.
+    pub latency: Latencies,
+    /// Connections and commands so far.
+    pub traffic: Traffic,
+    /// When it was made.
+    pub started: Instant,
+}
+
+/// Connections and commands so far.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    pub(crate) accepted: AtomicU64,
+    pub(crate) closed: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+impl Traffic {
+    /// Connections that were served or are.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Connections that are open now.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        let closed = self.closed.load(Ordering::Acquire);
+        self.accepted() - closed
+    }
+
+    /// Connections that were turned away: there were too many.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were answered.
+    #[must_use]
+    pub fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that were answered with an error.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+}
+
+impl Server {
+    /// A server that has not answered anything yet.
+    #[must_use]
+    pub fn new(backend: Backend, limits: Limits, password: Option<Password>) -> Self {
+        Server {
+            backend,
+            limits,
+            password,
+            latency: Latencies::default(),
+            traffic: Traffic::default(),
+            started: Instant::now(),
+        }
+    }
+}
+
+/// How long connections may take to end when the server stops.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long to wait when there are no files left for connections.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+
+/// Answers the connections of a listener until `shutdown` is done. Requests that
+/// have come are answered then, and connections closed.
+pub async fn serve(listener: TcpListener, server: Arc<Server>, shutdown: impl Future<Output = ()>) {
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, address)) if tasks.len() < server.limits.connections => {
+                let id = server.traffic.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+                debug!(id, %address, "connected");
+                let (server, stop) = (Arc::clone(&server), stop.clone());
+                tasks.spawn(async move {
+                    let closed = Closed(&server.traffic);
+                    match Session::new(&server, id).run(socket, stop).await {
+                        Ok(reason) => debug!(id, reason, "closed"),
+                        Err(error) => debug!(id, %error, "closed"),
+                    }
+                    drop(closed);
+                });
+            }
+            Ok((socket, address)) => {
+                server.traffic.refused.fetch_add(1, Ordering::Relaxed);
+                debug!(%address, "refused: too many connections");
+                refuse(socket);
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                sleep(EXHAUSTED).await;
+            }
+        }
+    }
+    drop(listener);
+    stop.cancel();
+    tasks.close();
+    if timeout(GRACE, tasks.wait()).await.is_err() {
+        info!(connections = tasks.len(), "clients do not read their replies; leaving them");
+    }
+}
+
+/// Counts the end of a connection, also when it panics.
+struct Closed<'a>(&'a Traffic);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.closed.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Says why, if that can be said without waiting.
+fn refuse(socket: TcpStream) {
+    let mut bytes = BytesMut::new();
+    Reply::error("max number of clients reached").encode(Version::Resp2, &mut bytes);
+    let _: io::Result<usize> = socket.try_write(&bytes);
+}

@@ -1,0 +1,371 @@
+//! [`Shield`]: a filter in front of somebody else's store.
+//!
+//! ```text
+//! GET, EXISTS   filter: absent? answered. Else the store is asked; a key that it
+//!               does not have is not asked for again
+//! SET           filter first, then the store     (Redis; refused by PostgreSQL)
+//! DEL           the store first, then the filter
+//! TS.ADDED      filter: whoever writes to the store says so before
+//! TS.REMOVED    whoever removed from the store says so after; the store is asked,
+//!               and only what it does not have is forgotten
+//! ```
+//!
+//! The digests are in a local directory, and with them a file that says which
+//! store they are of. Keys that are added to the store behind the shield's back,
+//! without TS.ADDED, are **denied until the next resync**; keys that are removed so
+//! cost a look-up each time until then.
+//!
+//! While the shield was not running anything may have been added. It therefore
+//! begins with a resync, and passes every look-up on until that is done
+//! ([`Shield::is_trusted`]); so it does while it is first built, if somebody asks.
+
+mod changes;
+mod origin;
+mod resync;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::sleep;
+use tracing::{info, warn};
+use twiceshy::{Digest, Guard, Store as _};
+use twiceshy_store::{Durability, Options, Redb, SidecarStore};
+
+use crate::backend::Failure;
+use crate::upstream::Upstream;
+
+use changes::Changes;
+use origin::Origin;
+
+pub use resync::Resynced;
+
+/// How a shield is opened.
+#[derive(Clone, Debug)]
+pub struct ShieldOptions {
+    /// Where its digests are; made if it is not there.
+    pub directory: PathBuf,
+    /// How long after a resync the next one begins. `None`: never.
+    pub resync: Option<Duration>,
+    /// Whether it begins with one. Without, keys that were added while it was not
+    /// running are denied: only for stores that nobody else writes to.
+    pub resync_at_start: bool,
+}
+
+/// A filter in front of somebody else's store.
+pub struct Shield<U: Upstream> {
+    inner: Arc<Inner<U>>,
+    resyncs: JoinHandle<()>,
+}
+
+struct Inner<U> {
+    upstream: U,
+    sidecar: SidecarStore,
+    changes: Arc<Changes>,
+    /// Whether the filter knows every key, as far as it was told.
+    trusted: AtomicBool,
+    /// Keys that the store was asked for.
+    asked: AtomicU64,
+    resyncing: tokio::sync::Mutex<()>,
+    /// Resyncs so far.
+    seed: AtomicU64,
+}
+
+/// How long to wait when a resync failed: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl<U: Upstream> Shield<U> {
+    /// Opens the sidecar of a store. A new one is built from the store before this
+    /// returns; `progress` is told how many keys of about how many are done.
+    ///
+    /// # Errors
+    /// When the directory is of another store, or is no sidecar, or the store is
+    /// down and the sidecar not built yet.
+    pub async fn open(
+        upstream: U,
+        options: &ShieldOptions,
+        progress: impl FnMut(u64, u64) + Send + 'static,
+    ) -> Result<Self, Failure> {
+        // What a loss of power takes away the resync at the start brings back.
+        let durability =
+            if options.resync_at_start { Durability::Process } else { Durability::Power };
+        let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
+        let capacity = (capacity + capacity / 8).max(1 << 16);
+        let store = Options::default().capacity(capacity).durability(durability);
+        let (directory, origin) = (options.directory.clone(), upstream.origin());
+        let (sidecar, mut origin) = blocking(move || {
+            let sidecar: SidecarStore = store.open_sidecar(&directory, &mut |_, _| ())?;
+            let origin = Origin::open(&directory, origin)?;
+            Ok((sidecar, origin))
+        })
+        .await?;
+        let inner = Arc::new(Inner {
+            upstream,
+            sidecar,
+            changes: Arc::default(),
+            trusted: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            resyncing: tokio::sync::Mutex::default(),
+            seed: AtomicU64::new(0),
+        });
+        if origin.is_whole() {
+            inner.trusted.store(!options.resync_at_start, Ordering::Release);
+        } else {
+            let built = inner.resync(progress).await?;
+            blocking(move || origin.set_whole()).await?;
+            info!(keys = built.keys, without_key = built.without_key, "the filter is built");
+        }
+        let resyncs = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
+        Ok(Shield { inner, resyncs })
+    }
+
+    /// Whether the filter is asked at all: not before the first resync.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.inner.is_trusted()
+    }
+
+    /// Keys that the store was asked for.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.inner.asked.load(Ordering::Relaxed)
+    }
+
+    /// Makes the filter know what the store has, now.
+    ///
+    /// # Errors
+    /// When the store or the sidecar failed. Some keys are known then that were not
+    /// before, and none is forgotten that the store has.
+    pub async fn resync(&self) -> Result<Resynced, Failure> {
+        self.inner.resync(|_, _| ()).await
+    }
+
+    pub(crate) async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let inner = &self.inner;
+        let passed = inner.passed(keys);
+        if passed.0.is_empty() {
+            return Ok(vec![None; keys.len()]);
+        }
+        let found = inner.upstream.values(&passed.1).await?;
+        inner.answered(keys.len(), passed, found, Option::is_some)
+    }
+
+    pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let inner = &self.inner;
+        let passed = inner.passed(keys);
+        if passed.0.is_empty() {
+            return Ok(0);
+        }
+        let found = inner.upstream.exist(&passed.1).await?;
+        let found = inner.answered(keys.len(), passed, found, |found| *found)?;
+        Ok(found.into_iter().filter(|found| *found).count())
+    }
+
+    pub(crate) async fn set_many(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
+        let upstream = &self.inner.upstream;
+        if !U::WRITES {
+            return upstream.set(records).await;
+        }
+        let keys: Vec<Bytes> = records.iter().map(|(key, _)| key.clone()).collect();
+        let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
+        // Until the store has answered.
+        let _adding = self.inner.changes.add(digests);
+        self.inner.learn_of(keys).await?;
+        upstream.set(records).await
+    }
+
+    pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let Inner { upstream, sidecar, changes, .. } = &*self.inner;
+        if !U::WRITES {
+            return upstream.remove(keys).await;
+        }
+        let removal = changes.remove(keys.iter().map(|key| sidecar.digest(key)).collect());
+        let removed = upstream.remove(keys).await?;
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            Ok(removal.finish(|_| true, |digests| inner.sidecar.removed_many(digests))?)
+        })
+        .await?;
+        Ok(removed)
+    }
+
+    pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let keys = self.inner.canonical_or_refused(keys)?;
+        let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
+        let _adding = self.inner.changes.add(digests);
+        self.inner.learn_of(keys).await
+    }
+
+    pub(crate) async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let Inner { upstream, sidecar, changes, .. } = &*self.inner;
+        let keys = self.inner.canonical_or_refused(keys)?;
+        let digests: Vec<Digest> = keys.iter().map(|key| sidecar.digest(key)).collect();
+        let removal = changes.remove(digests.clone());
+        let still_there = upstream.exist(&keys).await?;
+        let gone: HashSet<Digest> = digests
+            .into_iter()
+            .zip(still_there)
+            .filter(|(_, there)| !there)
+            .map(|(d, _)| d)
+            .collect();
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let forget = |digests: &[Digest]| inner.sidecar.removed_many(digests);
+            Ok(removal.finish(|digest| gone.contains(digest), forget)?)
+        })
+        .await
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<(), Failure> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || Ok(inner.sidecar.snapshot()?)).await
+    }
+
+    /// As far as the filter knows.
+    pub(crate) fn count(&self) -> Result<u64, Failure> {
+        let count = self.guard().store().count();
+        Ok(count.map_err(twiceshy::Error::Remote)?)
+    }
+
+    pub(crate) fn guard(&self) -> &Guard<Redb> {
+        self.inner.sidecar.guard()
+    }
+
+    /// Leaves a snapshot.
+    pub(crate) async fn close(self) -> Result<(), Failure> {
+        self.resyncs.abort();
+        self.snapshot().await
+    }
+}
+
+impl<U: Upstream> Drop for Shield<U> {
+    fn drop(&mut self) {
+        self.resyncs.abort();
+    }
+}
+
+impl<U: Upstream> Inner<U> {
+    fn is_trusted(&self) -> bool {
+        self.trusted.load(Ordering::Acquire)
+    }
+
+    fn next_seed(&self) -> u64 {
+        self.seed.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    async fn resync(
+        self: &Arc<Self>,
+        progress: impl FnMut(u64, u64) + Send + 'static,
+    ) -> Result<Resynced, Failure> {
+        let resynced = resync::resync(self, progress).await?;
+        self.trusted.store(true, Ordering::Release);
+        Ok(resynced)
+    }
+
+    /// The keys that the store has to be asked for, and their places.
+    fn passed(&self, keys: &[Bytes]) -> (Vec<usize>, Vec<Bytes>) {
+        let canonical = keys
+            .iter()
+            .enumerate()
+            .filter_map(|(place, key)| Some((place, self.upstream.canonical(key)?)));
+        if !self.is_trusted() {
+            return canonical.unzip();
+        }
+        let (places, keys): (Vec<usize>, Vec<Bytes>) = canonical.unzip();
+        let maybe = match &keys[..] {
+            // Asking for one key at a time needs no lists.
+            [key] => vec![self.sidecar.guard().may_contain(key)],
+            keys => self.sidecar.may_contain_many(keys),
+        };
+        let all = places.into_iter().zip(keys).zip(maybe);
+        all.filter(|(_, maybe)| *maybe).map(|(asked, _)| asked).unzip()
+    }
+
+    /// What the store said of the keys it was asked for; what it does not have is
+    /// learned. Answers are in the order of all keys, of which there are `count`.
+    fn answered<T: Clone + Default>(
+        &self,
+        count: usize,
+        (places, keys): (Vec<usize>, Vec<Bytes>),
+        found: Vec<T>,
+        is_there: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>, Failure> {
+        self.asked.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        let mut answers = vec![T::default(); count];
+        for ((place, key), found) in places.into_iter().zip(keys).zip(found) {
+            if !is_there(&found) {
+                self.sidecar.guard().disprove(key)?;
+            }
+            answers[place] = found;
+        }
+        Ok(answers)
+    }
+
+    /// Adds keys to the filter; returns how many it did not know. Most that are
+    /// stored again are known: that is a read, and no write.
+    async fn learn_of(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
+        let mut unknown = Ok(());
+        keys.retain(|key| match self.sidecar.knows(self.sidecar.digest(key)) {
+            Ok(known) => !known,
+            Err(error) => {
+                unknown = Err(error);
+                false
+            }
+        });
+        unknown?;
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        let inner = Arc::clone(self);
+        blocking(move || Ok(inner.sidecar.added_many(&keys)?)).await
+    }
+
+    fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
+        let canonical = keys.iter().map(|key| self.upstream.canonical(key)).collect::<Option<_>>();
+        canonical.ok_or_else(|| {
+            Failure::Refused(format!(
+                "one of the keys cannot be in the store: {}",
+                self.upstream.origin()
+            ))
+        })
+    }
+}
+
+/// Resyncs: until one is done if none was, and then now and then.
+async fn keep_synced<U: Upstream>(inner: Arc<Inner<U>>, every: Option<Duration>) {
+    let mut pause = Duration::ZERO;
+    while !inner.is_trusted() {
+        sleep(pause).await;
+        pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        log(inner.resync(|_, _| ()).await);
+    }
+    while let Some(every) = every {
+        sleep(every).await;
+        log(inner.resync(|_, _| ()).await);
+    }
+}
+
+fn log(resynced: Result<Resynced, Failure>) {
+    match resynced {
+        Ok(Resynced { keys, added, forgotten, without_key }) => {
+            info!(keys, added, forgotten, without_key, "resynced");
+        }
+        Err(failure) => warn!(%failure, "no resync; trying again later"),
+    }
+}
+
+/// Runs what waits for the disk where nobody else waits for it.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Failure {
+    Failure::Store("it panicked; see the log and restart the server".into())
+}

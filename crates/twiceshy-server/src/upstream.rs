@@ -1,0 +1,140 @@
+//! [`Upstream`]: somebody else's store, as a [`Shield`](crate::Shield) needs it.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::backend::Failure;
+
+/// A store that stays as it is: it is asked for keys, and told of writes if it
+/// takes them from here.
+///
+/// Keys come as [`Upstream::canonical`] gives them. An answer that does not come
+/// in time is a [`Failure::Upstream`]; nobody waits for ever.
+pub trait Upstream: Send + Sync + 'static {
+    /// Whether it takes writes from here; if not, they are refused with its words.
+    const WRITES: bool;
+
+    /// Which store this is, without passwords. Two stores differ in it.
+    fn origin(&self) -> String;
+
+    /// The one form of a key that the filter is asked for; `None` if the store
+    /// cannot have it.
+    fn canonical(&self, key: &Bytes) -> Option<Bytes>;
+
+    /// The values of keys.
+    fn values(
+        &self,
+        keys: &[Bytes],
+    ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send;
+
+    /// Whether keys are stored.
+    fn exist(&self, keys: &[Bytes]) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send;
+
+    /// How many keys there are, more or less.
+    fn estimate(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
+
+    /// Sends every key that is stored from now until the end; of those that come
+    /// or go meanwhile perhaps some. Returns how many rows had no key.
+    fn scan(
+        &self,
+        chunks: mpsc::Sender<Vec<Bytes>>,
+    ) -> impl Future<Output = Result<u64, Failure>> + Send;
+
+    /// Stores records, the later of two with one key last.
+    fn set(&self, records: &[(Bytes, Bytes)]) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Removes keys; returns how many were stored.
+    fn remove(&self, keys: &[Bytes]) -> impl Future<Output = Result<usize, Failure>> + Send;
+}
+
+/// Keys of one chunk of a scan.
+pub(crate) const CHUNK: usize = 1 << 14;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long nobody tries again after a failure: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A connection that is made when it is needed, and again when it was lost. While
+/// the store is down most who ask are told so at once, and now and then one tries.
+pub(crate) struct Link<C> {
+    /// Held while somebody connects; the others wait for the outcome.
+    state: Mutex<State<C>>,
+}
+
+struct State<C> {
+    connection: Option<C>,
+    /// Why there is none.
+    reason: String,
+    pause: Duration,
+    retry_at: Instant,
+}
+
+impl<C: Clone> Default for Link<C> {
+    fn default() -> Self {
+        Link {
+            state: Mutex::new(State {
+                connection: None,
+                reason: String::new(),
+                pause: Duration::ZERO,
+                retry_at: Instant::now(),
+            }),
+        }
+    }
+}
+
+impl<C: Clone> Link<C> {
+    /// The connection, if it is `alive`, or a new one.
+    pub(crate) async fn get(
+        &self,
+        alive: impl Fn(&C) -> bool,
+        connect: impl Future<Output = Result<C, String>>,
+    ) -> Result<C, Failure> {
+        let mut state = self.state.lock().await;
+        if let Some(connection) = &state.connection
+            && alive(connection)
+        {
+            return Ok(connection.clone());
+        }
+        state.connection = None;
+        if Instant::now() < state.retry_at {
+            return Err(Failure::Upstream(state.reason.clone()));
+        }
+        let connected = match timeout(CONNECT, connect).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!("no connection in {} s", CONNECT.as_secs())),
+        };
+        match connected {
+            Ok(connection) => {
+                if !state.pause.is_zero() {
+                    info!("the store is back");
+                }
+                state.pause = Duration::ZERO;
+                state.connection = Some(connection.clone());
+                Ok(connection)
+            }
+            Err(reason) => {
+                state.pause = (2 * state.pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                state.retry_at = Instant::now() + state.pause;
+                warn!(reason, pause = ?state.pause, "the store is down");
+                state.reason.clone_from(&reason);
+                Err(Failure::Upstream(reason))
+            }
+        }
+    }
+
+    /// Whoever asks next gets another connection than the one that is `lost`.
+    pub(crate) async fn lose(&self, lost: impl Fn(&C) -> bool) {
+        let mut state = self.state.lock().await;
+        if state.connection.as_ref().is_some_and(lost) {
+            state.connection = None;
+        }
+    }
+}

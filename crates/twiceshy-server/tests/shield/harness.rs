@@ -1,0 +1,117 @@
+//! A server in this process, in front of a store of others.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use twiceshy_server::{
+    Backend, Failure, Limits, Postgres, PostgresOptions, Redis, RedisServer, Resynced, Server,
+    ShieldOptions, Table, serve,
+};
+
+use crate::client::Client;
+
+/// A server that ends with its test.
+pub struct Running {
+    pub address: SocketAddr,
+    server: Arc<Server>,
+    runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+/// How long an answer of a store may take in these tests.
+pub const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// No resync but at the start.
+pub fn options(directory: &Path) -> ShieldOptions {
+    ShieldOptions { directory: directory.into(), resync: None, resync_at_start: true }
+}
+
+/// Text keys and values.
+pub fn table(address: &str, table: &str, key: &str, value: Option<&str>) -> PostgresOptions {
+    PostgresOptions {
+        address: address.into(),
+        table: table.into(),
+        key: key.into(),
+        value: value.map(Into::into),
+        connections: 2,
+        timeout: TIMEOUT,
+    }
+}
+
+pub fn postgres(table: &PostgresOptions, options: &ShieldOptions) -> Result<Running, Failure> {
+    start(async {
+        let table = Table::connect(table).await?;
+        Ok(Backend::Postgres(Postgres::open(table, options, |_, _| ()).await?))
+    })
+}
+
+pub fn redis(address: &str, options: &ShieldOptions) -> Result<Running, Failure> {
+    start(async {
+        let server = RedisServer::connect(address, TIMEOUT).await?;
+        Ok(Backend::Redis(Redis::open(server, options, |_, _| ()).await?))
+    })
+}
+
+fn start(backend: impl Future<Output = Result<Backend, Failure>>) -> Result<Running, Failure> {
+    let runtime = Runtime::new().expect("a runtime");
+    let server = Server::new(runtime.block_on(backend)?, Limits::default(), None);
+    let server = Arc::new(server);
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = runtime.spawn(serve(listener, Arc::clone(&server), async {
+        let _ = stopped.await;
+    }));
+    Ok(Running { address, server, runtime, stop, serving })
+}
+
+impl Running {
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub fn is_trusted(&self) -> bool {
+        match &self.server.backend {
+            Backend::Postgres(shield) => shield.is_trusted(),
+            Backend::Redis(shield) => shield.is_trusted(),
+            Backend::Embedded(_) => true,
+        }
+    }
+
+    pub fn resync(&self) -> Result<Resynced, Failure> {
+        self.runtime.block_on(async {
+            match &self.server.backend {
+                Backend::Postgres(shield) => shield.resync().await,
+                Backend::Redis(shield) => shield.resync().await,
+                Backend::Embedded(_) => Ok(Resynced::default()),
+            }
+        })
+    }
+
+    /// Stops it and leaves its directory to the next one.
+    pub fn stop(self) {
+        let Running { server, runtime, stop, serving, .. } = self;
+        drop(stop);
+        runtime.block_on(serving).expect("the server does not panic");
+        let server = Arc::into_inner(server).expect("nobody else has it");
+        runtime.block_on(server.backend.close()).expect("closed");
+    }
+}
+
+/// Waits until something is so, at most twenty seconds.
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

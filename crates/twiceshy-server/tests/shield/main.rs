@@ -1,0 +1,9 @@
+//! The server in front of real stores of others: PostgreSQL and Redis.
+
+#[path = "../client/mod.rs"]
+mod client;
+mod faults;
+mod harness;
+mod postgres;
+mod redis;
+mod upstreams;

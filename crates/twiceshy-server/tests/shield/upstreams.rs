@@ -1,0 +1,248 @@
+//! PostgreSQL and Redis from Debian's packages, each for one test.
+//!
+//! They listen on loopback, have their data in a directory of their own, and are
+//! killed when they are dropped, also by a panic. Where they are not installed the
+//! tests fail and say so.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::harness::eventually;
+
+const MISSING: &str = "is missing; install it with scripts/servers.sh";
+
+/// Somebody else may take it before its owner does: unlikely, and then a test fails.
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    free.local_addr().expect("an address").port()
+}
+
+/// A process that ends with its owner.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, name: &str) {
+        let told = Command::new("kill").args(["-s", name, &self.0.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A PostgreSQL server.
+pub struct PostgresServer {
+    port: u16,
+    programs: PathBuf,
+    directory: TempDir,
+    process: Option<Process>,
+}
+
+impl PostgresServer {
+    /// A new and empty one.
+    pub fn start() -> Self {
+        let programs = fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .filter_map(|version| Some(version.ok()?.path().join("bin")))
+            .filter(|path| path.join("postgres").exists())
+            .max()
+            .unwrap_or_else(|| panic!("PostgreSQL {MISSING}"));
+        let directory = TempDir::new().expect("a directory");
+        let mut server = PostgresServer { port: free_port(), programs, directory, process: None };
+        if is_root() {
+            let owner = Command::new("chown").arg("postgres").arg(server.directory.path()).status();
+            assert!(owner.expect("chown runs").success(), "the user postgres {MISSING}");
+        }
+        let made = server
+            .command("initdb")
+            .args(["-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"])
+            .arg("-D")
+            .arg(server.data())
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.expect("initdb runs").success());
+        server.restart();
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    /// A program of PostgreSQL's, which do not run as root.
+    fn command(&self, program: &str) -> Command {
+        let path = self.programs.join(program);
+        if !is_root() {
+            return Command::new(path);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(path);
+        command.current_dir(self.directory.path());
+        command
+    }
+
+    /// Starts it again after [`PostgresServer::kill`].
+    pub fn restart(&mut self) {
+        assert!(self.process.is_none(), "it runs");
+        let log = File::options().create(true).append(true).open(self.log_path());
+        let process = self
+            .command("postgres")
+            .arg("-D")
+            .arg(self.data())
+            .arg("-k")
+            .arg(self.directory.path())
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-c", "fsync=off", "-c", "log_statement=all"])
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn();
+        self.process = Some(Process(process.expect("postgres runs")));
+        eventually("PostgreSQL answers", || self.try_sql("SELECT 1").is_ok());
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        drop(self.process.take().expect("it runs"));
+        // Its children notice, and only then may another one start.
+        let lock = self.data().join("postmaster.pid");
+        eventually("the port is free", || TcpStream::connect(("127.0.0.1", self.port)).is_err());
+        thread::sleep(Duration::from_millis(300));
+        let _ = fs::remove_file(lock);
+    }
+
+    pub fn address(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    /// Runs SQL and returns what it gave.
+    pub fn sql(&self, sql: &str) -> String {
+        self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    fn try_sql(&self, sql: &str) -> Result<String, String> {
+        let output = Command::new(self.programs.join("psql"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"])
+            .args(["-d", "postgres", "-v", "ON_ERROR_STOP=1", "-qAt", "-c", sql])
+            .output()
+            .expect("psql runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Statements of clients so far that begin like this.
+    pub fn statements(&self, beginning: &str) -> usize {
+        let log = fs::read(self.log_path()).expect("a log");
+        let log = String::from_utf8_lossy(&log);
+        // "LOG:  execute s1: SELECT", "LOG:  statement: SET"
+        let begins = |line: &str| {
+            let statement = line.split_once("LOG:  ").and_then(|(_, rest)| rest.split_once(": "));
+            statement.is_some_and(|(_, statement)| statement.starts_with(beginning))
+        };
+        log.lines().filter(|line| begins(line)).count()
+    }
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id runs");
+    id.stdout == b"0\n"
+}
+
+/// A Redis server, which keeps its records when it is killed.
+pub struct RedisServer {
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+    process: Option<Process>,
+}
+
+impl RedisServer {
+    /// A new and empty one.
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub fn start_with(arguments: &[&str]) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let mut server = RedisServer { port: free_port(), arguments, directory, process: None };
+        server.restart();
+        server
+    }
+
+    /// Starts it again after [`RedisServer::kill`].
+    pub fn restart(&mut self) {
+        assert!(self.process.is_none(), "it runs");
+        let process = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "yes", "--appendfsync", "no"])
+            .arg("--dir")
+            .arg(self.directory.path())
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("redis-server {MISSING}: {error}"));
+        self.process = Some(Process(process));
+        eventually("Redis answers", || {
+            let pong = Client::try_connect(self.socket()).and_then(|mut c| c.try_call(&["PING"]));
+            pong.is_ok_and(|pong| pong == crate::client::Value::Simple("PONG".into()))
+        });
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        drop(self.process.take().expect("it runs"));
+    }
+
+    /// Makes it deaf, until [`RedisServer::wake`].
+    pub fn freeze(&self) {
+        self.process.as_ref().expect("it runs").signal("STOP");
+    }
+
+    pub fn wake(&self) {
+        self.process.as_ref().expect("it runs").signal("CONT");
+    }
+
+    fn socket(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    pub fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.socket())
+    }
+
+    /// How often a command was called so far.
+    pub fn calls(&self, command: &str) -> u64 {
+        let info = self.client().line("INFO commandstats");
+        let crate::client::Value::Bulk(text) = info else { panic!("{info:?}") };
+        let text = String::from_utf8(text).expect("text");
+        let begin = format!("cmdstat_{command}:calls=");
+        let line = text.lines().find_map(|line| line.strip_prefix(&begin));
+        line.map_or(0, |line| line.split(',').next().expect("some").parse().expect("a number"))
+    }
+}
+
+/// A path that has nothing in it yet.
+pub fn new_directory(parent: &TempDir, name: &str) -> PathBuf {
+    let path: &Path = parent.path();
+    path.join(name)
+}
