@@ -59,7 +59,7 @@ done
 # Look-ups per second of a server that speaks as Redis: port, first part of the keys, pipeline.
 resp() {
   redis-benchmark -p "$1" -c "$clients" -P "$3" -n $((${4:-200000} * seconds / 5)) -r "$keys" -q \
-    GET "$2:__rand_int__" | tr '\r' '\n' | sed -n 's/.*: \([0-9.]*\) requests per second.*/\1/p' | tail -1
+    GET "$2:__rand_int__" 2>/dev/null | tr '\r' '\n' | sed -n 's/.*: \([0-9.]*\) requests per second.*/\1/p' | tail -1
 }
 # The same of PostgreSQL, which pgbench asks with prepared statements.
 sql() {
