@@ -38,7 +38,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Race(cmd::race::Args),
-    Serve(cmd::serve::Args),
+    Serve(Box<cmd::serve::Args>),
 }
 
 /// For what no filter is to blame: wrong flags, no memory.

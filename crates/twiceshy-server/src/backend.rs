@@ -3,7 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use twiceshy::GuardStats;
+use twiceshy::{Guard, GuardStats};
+use twiceshy_store::Redb;
 
 use crate::embedded::Embedded;
 use crate::postgres::Postgres;
@@ -119,35 +120,33 @@ impl Backend {
         }
     }
 
+    /// The guard, for its counts.
+    #[must_use]
+    pub fn guard(&self) -> &Guard<Redb> {
+        match self {
+            Backend::Embedded(embedded) => embedded.guard(),
+            Backend::Postgres(postgres) => postgres.guard(),
+            Backend::Redis(redis) => redis.guard(),
+        }
+    }
+
     /// The counts of the guard.
     #[must_use]
     pub fn stats(&self) -> GuardStats {
-        match self {
-            Backend::Embedded(embedded) => embedded.stats(),
-            Backend::Postgres(postgres) => postgres.guard().stats(),
-            Backend::Redis(redis) => redis.guard().stats(),
-        }
+        self.guard().stats()
     }
 
     /// The counts of each shard of the guard.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<GuardStats> {
-        match self {
-            Backend::Embedded(embedded) => embedded.store().shard_stats(),
-            Backend::Postgres(postgres) => postgres.guard().shard_stats(),
-            Backend::Redis(redis) => redis.guard().shard_stats(),
-        }
+        self.guard().shard_stats()
     }
 
     /// Whether a key is one of the false positives that were fixed last; see
-    /// [`twiceshy::Guard::was_fixed`].
+    /// [`Guard::was_fixed`].
     #[must_use]
     pub fn was_fixed(&self, key: &str) -> bool {
-        match self {
-            Backend::Embedded(embedded) => embedded.store().was_fixed(key),
-            Backend::Postgres(postgres) => postgres.guard().was_fixed(key),
-            Backend::Redis(redis) => redis.guard().was_fixed(key),
-        }
+        self.guard().was_fixed(key)
     }
 
     /// What it is, for people: "embedded store", say.

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
-use twiceshy::{GuardStats, Store as _};
-use twiceshy_store::GuardedStore;
+use twiceshy::{Guard, Store as _};
+use twiceshy_store::{GuardedStore, Redb};
 
 use crate::backend::Failure;
 
@@ -89,12 +89,8 @@ impl Embedded {
         self.store.store().count().map_err(|error| Failure::Store(error.to_string()))
     }
 
-    pub(crate) fn store(&self) -> &GuardedStore {
+    pub(crate) fn guard(&self) -> &Guard<Redb> {
         &self.store
-    }
-
-    pub(crate) fn stats(&self) -> GuardStats {
-        self.store.stats()
     }
 
     pub(crate) async fn close(self) -> Result<(), Failure> {

@@ -86,6 +86,21 @@ impl Store for Fjall {
         Ok(())
     }
 
+    /// A range has to be prepared on every level; a point look-up ends where it
+    /// finds something.
+    fn find(
+        &self,
+        digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        match self.records.get(to_bytes(digest))? {
+            Some(record) => visitor(digest, &record),
+            None => self.read(range, visitor)?,
+        }
+        Ok(())
+    }
+
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
         let mut batch = self.database.batch().durability(Some(self.persist));
         for &(digest, record) in changes {

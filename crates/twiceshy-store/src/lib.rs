@@ -15,7 +15,7 @@
 //! engine's file, the secret that digests are made with, and a snapshot of the
 //! filters; they are opened, made, and left behind here. A directory is open once.
 //!
-//! [`open_sidecar`] does the same for a store that stays as it is: about 30 bytes
+//! [`open_sidecar`] does the same for a store that stays as it is: about 20 bytes
 //! a key on a local disk, and a [`twiceshy::Sidecar`] to ask first.
 //!
 //! What is stored survives the process, and by default the loss of power; see

@@ -47,6 +47,18 @@ impl Redb {
         Ok(())
     }
 
+    fn visit(
+        records: &Records,
+        range: &RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        for entry in records.range(to_bytes(*range.start())..=to_bytes(*range.end()))? {
+            let (digest, record) = entry?;
+            visitor(from_bytes(digest.value()), record.value());
+        }
+        Ok(())
+    }
+
     fn records(&self) -> Arc<Records> {
         Arc::clone(&self.records.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -94,10 +106,21 @@ impl Store for Redb {
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        let (start, end) = (to_bytes(*range.start()), to_bytes(*range.end()));
-        for entry in self.records().range(start..=end)? {
-            let (digest, record) = entry?;
-            visitor(from_bytes(digest.value()), record.value());
+        Self::visit(&self.records(), &range, visitor)
+    }
+
+    /// A point look-up allocates nothing, which makes it almost twice as fast. One
+    /// that finds nothing has brought in the page that the range begins on.
+    fn find(
+        &self,
+        digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        let records = self.records();
+        match records.get(to_bytes(digest))? {
+            Some(record) => visitor(digest, record.value()),
+            None => Self::visit(&records, &range, visitor)?,
         }
         Ok(())
     }

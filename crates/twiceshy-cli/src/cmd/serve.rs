@@ -188,10 +188,12 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
     if let (Some(_), Some(page)) = (&attack, &page) {
         invite(address, page.address);
     }
-    twiceshy_server::serve(listener, Arc::clone(&server), stop.asked()).await;
-    if let Some(attack) = attack {
-        attack.stop();
-    }
+    let shutdown = async {
+        stop.asked().await;
+        // While it is still answered.
+        attack.into_iter().for_each(Attack::stop);
+    };
+    twiceshy_server::serve(listener, Arc::clone(&server), shutdown).await;
     if let Some(page) = page {
         page.stop().await;
     }

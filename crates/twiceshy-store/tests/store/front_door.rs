@@ -31,6 +31,32 @@ fn three_lines() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+#[test]
+fn a_store_is_built_of_many_records() -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let records = (0..5000).map(|n| (format!("key {}", n % 4000), format!("value {n}")));
+    let mut told = Vec::new();
+    let store =
+        small().build::<Redb, _, _>(directory.path(), records, &mut |done, _| told.push(done))?;
+    assert_eq!((told.first(), told.last()), (Some(&5000), Some(&4000)));
+    store.check()?;
+    assert_eq!(store.stats().keys, 4000);
+    let value = |n| store.get(format!("key {n}"));
+    // Of two records with one key the last counts.
+    assert_eq!(value(999)?.as_deref(), Some(&b"value 4999"[..]));
+    assert_eq!(value(1000)?.as_deref(), Some(&b"value 1000"[..]));
+    assert_eq!(value(4000)?, None);
+    assert!(!store.put("key 7", "new")? && store.remove("key 8")?);
+    store.close()?;
+    let error = small().build::<Redb, _, _>(directory.path(), [("a", "b")], &mut |_, _| ());
+    assert!(error.is_err_and(|error| error.to_string().contains("in use already")));
+    let store = open::<Redb>(directory.path());
+    assert_eq!(*store.opened(), Opened::Snapshot);
+    assert_eq!(store.get("key 7")?.as_deref(), Some(&b"new"[..]));
+    assert_eq!((store.get("key 8")?, store.get("a")?), (None, None));
+    Ok(())
+}
+
 /// What every engine has to do.
 fn keeps_what_it_was_given<E: Engine>(durability: Durability) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -211,5 +237,5 @@ fn metrics_say_what_the_stats_say() {
     assert_eq!(seen["twiceshy_filter_bytes[guard=users]"], store.stats().bytes as f64);
     let reads = seen["twiceshy_store_reads_total[guard=users]"];
     assert_eq!(reads, store.stats().store_reads as f64);
-    assert_eq!(seen.len(), 11);
+    assert_eq!(seen.len(), 12);
 }

@@ -92,8 +92,8 @@ fn what_is_something_else_is_refused() {
 fn a_sidecar_that_was_not_finished_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     // Keys come from somewhere that gives up in the middle of the second chunk.
-    let keys = (0..(1 << 20) + 1_u32).map(|n| {
-        assert!(n < 1 << 20, "the connection is lost");
+    let keys = (0..(1 << 19) + 1_u32).map(|n| {
+        assert!(n < 1 << 19, "the connection is lost");
         n.to_le_bytes()
     });
     let built = std::panic::catch_unwind(|| {

@@ -510,7 +510,7 @@ impl<S: Store> Guard<S> {
         mut value: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
         let mut found = None;
-        let evidence = self.shard(digest).read(digest, &self.store, |other, record| {
+        let evidence = self.shard(digest).find(digest, &self.store, |other, record| {
             if other == digest {
                 found = record::value(record, key).map(&mut value);
             }

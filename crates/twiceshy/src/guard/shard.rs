@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use crate::any::OrderedFilter;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, RemoteError, Result};
 use crate::filter::Adapted;
 use crate::remote::EVERY_DIGEST;
 
@@ -109,16 +109,37 @@ impl Shard {
         &self,
         digest: Digest,
         store: &impl Store,
+        visitor: impl FnMut(Digest, &[u8]),
+    ) -> Result<Evidence> {
+        self.evidence(digest, visitor, |range, each| store.read(range, each))
+    }
+
+    /// [`Shard::read`] for who asks for this digest alone. Of one that is stored,
+    /// the evidence proves that and no more.
+    pub(super) fn find(
+        &self,
+        digest: Digest,
+        store: &impl Store,
+        visitor: impl FnMut(Digest, &[u8]),
+    ) -> Result<Evidence> {
+        self.evidence(digest, visitor, |range, each| store.find(digest, range, each))
+    }
+
+    fn evidence(
+        &self,
+        digest: Digest,
         mut visitor: impl FnMut(Digest, &[u8]),
+        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
     ) -> Result<Evidence> {
         let version = self.version.load(Ordering::Acquire);
         let inner = self.slice.inner(digest);
         let range = self.look(|filter| filter.range(inner));
         let mut digests = Vec::new();
-        self.visit(&range, store, |outer, inner, record| {
+        let each = |outer, inner, record: &[u8]| {
             digests.push(inner);
             visitor(outer, record);
-        })?;
+        };
+        self.visit(&range, each, read)?;
         Ok(Evidence { version, inner, range, digests })
     }
 
@@ -126,8 +147,8 @@ impl Shard {
     fn visit(
         &self,
         range: &RangeInclusive<Digest>,
-        store: &impl Store,
         mut visitor: impl FnMut(Digest, Digest, &[u8]),
+        read: impl FnOnce(RangeInclusive<Digest>, Visitor<'_>) -> Result<(), RemoteError>,
     ) -> Result<()> {
         self.counters.store_reads.add(1);
         let each = &mut |outer: Digest, record: &[u8]| {
@@ -136,7 +157,7 @@ impl Shard {
                 visitor(outer, inner, record);
             }
         };
-        store.read(self.slice.outer_range(range), each).map_err(Error::Remote)
+        read(self.slice.outer_range(range), each).map_err(Error::Remote)
     }
 
     /// Tells the filter of a false positive, with the read that proved it one;
@@ -157,6 +178,9 @@ impl Shard {
         self.begin(lock).change(evidence.staged(), store, adapt).map(Some)
     }
 }
+
+/// Who is shown a store's records.
+type Visitor<'a> = &'a mut dyn FnMut(Digest, &[u8]);
 
 /// What a read showed, and when.
 pub(super) struct Evidence {
@@ -260,7 +284,8 @@ impl Writer<'_> {
     /// The digests of a range that the filter has fingerprints of.
     fn digests(&self, range: &RangeInclusive<Digest>, store: &impl Store) -> Result<Vec<Digest>> {
         let mut digests = Vec::new();
-        self.shard.visit(range, store, |_, inner, _| digests.push(inner))?;
+        let each = |_, inner, _: &[u8]| digests.push(inner);
+        self.shard.visit(range, each, |range, each| store.read(range, each))?;
         self.count_in_pending(range, &mut digests);
         Ok(digests)
     }

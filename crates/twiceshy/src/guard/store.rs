@@ -24,6 +24,21 @@ pub trait Store: Send + Sync {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError>;
 
+    /// [`Store::read`] for who looks for one digest of the range: if that is
+    /// stored, its record may be all that is visited. For stores where a point
+    /// look-up is cheaper than the start of a range.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn find(
+        &self,
+        _digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.read(range, visitor)
+    }
+
     /// Stores records, or removes those that are `None`: all of them, or none
     /// and an error.
     ///
@@ -131,6 +146,15 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
         (**self).read(range, visitor)
+    }
+
+    fn find(
+        &self,
+        digest: Digest,
+        range: RangeInclusive<Digest>,
+        visitor: &mut dyn FnMut(Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        (**self).find(digest, range, visitor)
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {

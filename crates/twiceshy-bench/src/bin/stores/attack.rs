@@ -19,7 +19,7 @@ const CACHE_ENTRY: u64 = 24;
 
 /// Who attacks.
 #[derive(Clone, Copy)]
-enum Attacker {
+pub enum Attacker {
     /// Repeats a query for as long as it is slow, and tries new ones otherwise.
     Stubborn,
     /// Tries new ones for half of its queries, and then goes through all that
@@ -28,11 +28,11 @@ enum Attacker {
 }
 
 /// What is asked, and how many reads that made.
-type Ask<'a> = Box<dyn FnMut([u8; KEY]) -> Outcome<u64> + 'a>;
+pub type Ask<'a> = Box<dyn FnMut([u8; KEY]) -> Outcome<u64> + 'a>;
 
 impl Attacker {
     /// How many reads it causes.
-    fn attack(self, queries: u64, ask: &mut Ask<'_>) -> Outcome<u64> {
+    pub fn attack(self, queries: u64, ask: &mut Ask<'_>) -> Outcome<u64> {
         let (mut reads, mut fresh) = (0, 0);
         let mut slow: VecDeque<[u8; KEY]> = VecDeque::new();
         for query in 0..queries {

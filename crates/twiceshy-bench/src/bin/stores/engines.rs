@@ -148,5 +148,6 @@ fn forget(path: &Path) -> Outcome {
 }
 
 fn remove(path: &Path) -> Outcome {
-    Ok(if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? })
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    Ok(removed?)
 }

@@ -13,6 +13,7 @@
 mod attack;
 mod bare;
 mod engines;
+mod fjall_filters;
 mod gets;
 mod keys;
 mod streams;
@@ -49,6 +50,8 @@ enum What {
     Gets,
     /// An attacker who repeats what got through
     Attack,
+    /// The guard beside fjall's own filters
+    FjallFilters,
     /// The recorded streams, for every filter
     Streams,
 }
@@ -64,6 +67,9 @@ fn main() -> Outcome {
             What::Engines => engines::table(directory.path(), args.keys)?,
             What::Gets => gets::table(directory.path(), args.keys, args.cache << 20)?,
             What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
+            What::FjallFilters => {
+                fjall_filters::table(directory.path(), args.keys, args.queries)?;
+            }
             What::Streams => streams::table()?,
         }
     }

@@ -35,7 +35,7 @@ pub fn table() -> Outcome {
         for key in bytes.chunks_exact(4) {
             let number = u32::from_le_bytes(key.try_into()?);
             // A tenth of the keys, whichever they are.
-            if mix(u64::from(number)) % 10 == 0 {
+            if mix(u64::from(number)).is_multiple_of(10) {
                 stored.insert(hasher.digest(key));
             } else {
                 queries.push(hasher.digest(key));
