@@ -1,8 +1,8 @@
 //! In front of Redis.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
@@ -190,11 +190,11 @@ fn a_key_that_is_set_while_it_is_removed_is_not_denied() {
         assert_eq!(client.call(&["SET", &key, "1"]), Value::ok());
         let start = Barrier::new(2);
         thread::scope(|scope| {
-            for words in [&["SET", &key, "2"][..], &["DEL", &key]] {
+            for words in [vec!["SET", &key, "2"], vec!["DEL", &key]] {
                 let (mut client, start) = (running.client(), &start);
                 scope.spawn(move || {
                     start.wait();
-                    client.call(words);
+                    client.call(&words);
                 });
             }
         });
