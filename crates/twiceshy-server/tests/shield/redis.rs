@@ -1,6 +1,7 @@
 //! In front of Redis.
 
 use std::collections::HashMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -173,4 +174,33 @@ fn nothing_that_was_acknowledged_is_denied() {
         let key = format!("shared:{n}");
         assert_eq!(client.call(&["GET", &key]), direct.call(&["GET", &key]), "{key}");
     }
+}
+
+/// SET and DEL of one key at the same moment: whichever the store does last, the
+/// filter must not forget the key after a SET that the store did after the DEL.
+#[test]
+fn a_key_that_is_set_while_it_is_removed_is_not_denied() {
+    let server = RedisServer::start();
+    let directory = TempDir::new().expect("a directory");
+    let running = redis(&server.address(), &options(directory.path())).expect("it runs");
+    let (mut client, mut direct) = (running.client(), server.client());
+    let mut stored = 0;
+    for round in 0..500 {
+        let key = format!("key {round}");
+        assert_eq!(client.call(&["SET", &key, "1"]), Value::ok());
+        let start = Barrier::new(2);
+        thread::scope(|scope| {
+            for words in [vec!["SET", &key, "2"], vec!["DEL", &key]] {
+                let (mut client, start) = (running.client(), &start);
+                scope.spawn(move || {
+                    start.wait();
+                    client.call(&words);
+                });
+            }
+        });
+        let truth = direct.call(&["GET", &key]);
+        assert_eq!(client.call(&["GET", &key]), truth, "{key}");
+        stored += usize::from(truth != Value::Nil);
+    }
+    assert!(stored > 0, "the SET was never last");
 }
