@@ -4,8 +4,10 @@
 //! keys are refused, since GET would have no one answer. See [`PostgresOptions`] for
 //! what GET returns. Rows whose key is NULL have no key and are skipped.
 //!
-//! A few connections that all share, each with prepared statements; look-ups of one
-//! call are one query. Every session is read-only.
+//! A few connections that all share, each with prepared statements. Look-ups that
+//! come while all connections are busy are gathered, and are one query: a hundred
+//! clients cost about as many queries as there are connections. Every session is
+//! read-only.
 
 mod keys;
 mod names;
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_postgres::config::{Config, Host, SslMode};
 use tokio_postgres::types::{FromSql, ToSql, Type};
@@ -56,12 +58,30 @@ pub struct PostgresOptions {
 
 /// A table of PostgreSQL.
 pub struct Table {
+    lanes: Arc<Lanes>,
+    queue: mpsc::Sender<Asked>,
+}
+
+/// Keys whose values somebody waits for.
+struct Asked {
+    keys: Vec<Bytes>,
+    done: oneshot::Sender<Result<Vec<Option<Bytes>>, Failure>>,
+}
+
+/// Look-ups that may wait; who comes then waits to wait.
+const QUEUE: usize = 1024;
+
+/// Keys of one query, unless one client brings more.
+const GATHERED: usize = 256;
+
+/// The connections to a table.
+struct Lanes {
     config: Config,
     timeout: Duration,
     origin: String,
     key_type: KeyType,
     sql: Sql,
-    lanes: Vec<Link<Lane>>,
+    links: Vec<Link<Lane>>,
     next: AtomicUsize,
 }
 
@@ -110,24 +130,70 @@ impl Table {
         let found = inspect(&client, options).await?;
         let origin = origin(&config, &found);
         let sql = Sql::new(&found);
-        let lanes = (0..options.connections.max(1)).map(|_| Link::default()).collect();
-        let table = Table {
+        let lanes = Arc::new(Lanes {
             config,
             timeout: options.timeout,
             origin,
             key_type: found.key_type,
             sql,
-            lanes,
+            links: (0..options.connections.max(1)).map(|_| Link::default()).collect(),
             next: AtomicUsize::new(0),
-        };
+        });
         // That the statements can be prepared.
-        table.lane().await?;
-        Ok(table)
+        lanes.lane().await?;
+        let (queue, asked) = mpsc::channel(QUEUE);
+        let asked = Arc::new(Mutex::new(asked));
+        for _ in &lanes.links {
+            // They end with the queue.
+            tokio::spawn(answer(Arc::clone(&lanes), Arc::clone(&asked)));
+        }
+        Ok(Table { lanes, queue })
+    }
+}
+
+/// Answers what has gathered, again and again.
+async fn answer(lanes: Arc<Lanes>, queue: Arc<Mutex<mpsc::Receiver<Asked>>>) {
+    loop {
+        let mut gathered = Vec::new();
+        {
+            let mut queue = queue.lock().await;
+            let Some(first) = queue.recv().await else { return };
+            let mut keys = first.keys.len();
+            gathered.push(first);
+            while keys < GATHERED
+                && let Ok(more) = queue.try_recv()
+            {
+                keys += more.keys.len();
+                gathered.push(more);
+            }
+        }
+        // Who has gone does not want to know.
+        gathered.retain(|asked| !asked.done.is_closed());
+        let keys: Vec<Bytes> =
+            gathered.iter().flat_map(|asked| asked.keys.iter().cloned()).collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let found = lanes.values(&keys).await;
+        for Asked { keys, done } in gathered {
+            let values = |found: &HashMap<Bytes, Bytes>| {
+                keys.iter().map(|key| found.get(key).cloned()).collect()
+            };
+            let _ = done.send(found.as_ref().map(values).map_err(Clone::clone));
+        }
+    }
+}
+
+impl Lanes {
+    /// The values of those keys that have one.
+    async fn values(&self, keys: &[Bytes]) -> Result<HashMap<Bytes, Bytes>, Failure> {
+        let rows = self.rows(keys, |lane| &lane.values).await?;
+        Ok(rows.iter().filter_map(|row| raw(row, 0).zip(raw(row, 1))).collect())
     }
 
     async fn lane(&self) -> Result<(&Link<Lane>, Lane), Failure> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let link = &self.lanes[next % self.lanes.len()];
+        let link = &self.links[next % self.links.len()];
         let lane = link.get(|lane| !lane.client.is_closed(), self.make_lane()).await?;
         Ok((link, lane))
     }
@@ -369,34 +435,37 @@ impl Upstream for Table {
     const WRITES: bool = false;
 
     fn origin(&self) -> String {
-        self.origin.clone()
+        self.lanes.origin.clone()
     }
 
     fn canonical(&self, key: &Bytes) -> Option<Bytes> {
-        self.key_type.canonical(key)
+        self.lanes.key_type.canonical(key)
     }
 
     async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let rows = self.rows(keys, |lane| &lane.values).await?;
-        if let [_] = keys {
-            return Ok(vec![rows.first().and_then(|row| raw(row, 1))]);
+        let (done, answer) = oneshot::channel();
+        let asked = Asked { keys: keys.to_vec(), done };
+        let answered = async {
+            self.queue.send(asked).await.ok()?;
+            answer.await.ok()
+        };
+        // Its turn may come late, and then it takes its time.
+        let most = 2 * self.lanes.timeout;
+        match timeout(most, answered).await {
+            Ok(answer) => answer.ok_or_else(|| Failure::Store("nobody looks keys up".into()))?,
+            Err(_) => Err(Failure::Upstream(format!("no answer in {most:?}"))),
         }
-        let mut values: HashMap<Bytes, Bytes> = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            values.extend(raw(row, 0).zip(raw(row, 1)));
-        }
-        Ok(keys.iter().map(|key| values.get(key).cloned()).collect())
     }
 
     async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {
-        let rows = self.rows(keys, |lane| &lane.exist).await?;
+        let rows = self.lanes.rows(keys, |lane| &lane.exist).await?;
         let found: HashSet<Bytes> = rows.iter().filter_map(|row| raw(row, 0)).collect();
         Ok(keys.iter().map(|key| found.contains(key)).collect())
     }
 
     async fn estimate(&self) -> Result<u64, Failure> {
-        let client = connect(&self.config).await.map_err(Failure::Upstream)?;
-        let row = client.query_one(&self.sql.estimate, &[]).await;
+        let client = connect(&self.lanes.config).await.map_err(Failure::Upstream)?;
+        let row = client.query_one(&self.lanes.sql.estimate, &[]).await;
         let row = row.map_err(|error| Failure::Upstream(told(&error)))?;
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
     }
@@ -404,9 +473,10 @@ impl Upstream for Table {
     /// One query: all rows as of the moment it began.
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
         let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
-        let client = connect(&self.config).await.map_err(Failure::Upstream)?;
+        let client = connect(&self.lanes.config).await.map_err(Failure::Upstream)?;
         let none: [&(dyn ToSql + Sync); 0] = [];
-        let mut rows = std::pin::pin!(client.query_raw(&self.sql.scan, none).await.map_err(down)?);
+        let mut rows =
+            std::pin::pin!(client.query_raw(&self.lanes.sql.scan, none).await.map_err(down)?);
         let (mut chunk, mut without_key) = (Vec::with_capacity(CHUNK), 0);
         loop {
             let row = timeout(SCAN_SILENCE, rows.try_next()).await.map_err(|_| {
