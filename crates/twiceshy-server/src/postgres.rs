@@ -193,9 +193,16 @@ impl Lanes {
 
     async fn lane(&self) -> Result<(&Link<Lane>, Lane), Failure> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let link = &self.links[next % self.links.len()];
-        let lane = link.get(|lane| !lane.client.is_closed(), self.make_lane()).await?;
-        Ok((link, lane))
+        let mut outcome = Err(Failure::Upstream("there are no connections".into()));
+        // One that waits to try again must not hide another that works.
+        for index in 0..self.links.len() {
+            let link = &self.links[next.wrapping_add(index) % self.links.len()];
+            match link.get(|lane| !lane.client.is_closed(), self.make_lane()).await {
+                Ok(lane) => return Ok((link, lane)),
+                Err(failure) => outcome = Err(failure),
+            }
+        }
+        outcome
     }
 
     async fn make_lane(&self) -> Result<Lane, String> {

@@ -155,5 +155,6 @@ impl Drop for Closed<'_> {
 fn refuse(socket: TcpStream) {
     let mut bytes = BytesMut::new();
     Reply::error("max number of clients reached").encode(Version::Resp2, &mut bytes);
-    let _: io::Result<usize> = socket.try_write(&bytes);
+    // The runtime may not know yet that it can be written to; the system does.
+    let _ = socket.into_std().and_then(|mut socket| io::Write::write(&mut socket, &bytes));
 }

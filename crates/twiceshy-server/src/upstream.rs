@@ -56,7 +56,7 @@ pub trait Upstream: Send + Sync + 'static {
 pub(crate) const CHUNK: usize = 1 << 14;
 
 /// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// How long nobody tries again after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

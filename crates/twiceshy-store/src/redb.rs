@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use redb::backends::FileBackend;
@@ -33,6 +34,9 @@ pub struct Redb {
     /// as long as the read.
     records: RwLock<Arc<Records>>,
     file: File,
+    /// Whether a write has failed: what it left may come to light when the file is
+    /// opened again, so no snapshot of the filters may be taken for one of that.
+    failed: AtomicBool,
 }
 
 impl Redb {
@@ -91,10 +95,16 @@ impl Engine for Redb {
             transaction.commit()?;
         }
         let records = RwLock::new(Self::latest(&database)?);
-        Ok(Redb { database, writing: Mutex::new(()), records, file })
+        let (writing, failed) = (Mutex::new(()), AtomicBool::new(false));
+        Ok(Redb { database, writing, records, file, failed })
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(
+                "a write has failed; the filters are built again when it is next opened".into()
+            );
+        }
         Ok(self.file.sync_all()?)
     }
 }
@@ -135,8 +145,10 @@ impl Store for Redb {
                 };
             }
         }
-        transaction.commit()?;
-        self.show_latest()
+        let committed = transaction.commit().map_err(RemoteError::from);
+        let shown = committed.and_then(|()| self.show_latest());
+        self.failed.fetch_or(shown.is_err(), Ordering::AcqRel);
+        shown
     }
 
     fn count(&self) -> Result<u64, RemoteError> {

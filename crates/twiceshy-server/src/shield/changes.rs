@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! add     setting + 1, recent ─▶ filter ─▶ store ─▶ setting - 1
+//!         (TS.ADDED: announced as well; the store is somebody else's business)
 //! remove  removing ─▶ store ─▶ nobody added since? filter forgets
 //! resync  scan of the store ─▶ not seen, not recent? filter forgets
 //! ```
@@ -32,6 +33,10 @@ pub(super) struct State {
     /// [`GRACE`] after it, and those of the turn before.
     recent: HashSet<Digest>,
     earlier: HashSet<Digest>,
+    /// Those of them that somebody else is about to store, or has: TS.ADDED. That the
+    /// store does not have them yet means nothing.
+    announced: HashSet<Digest>,
+    announced_earlier: HashSet<Digest>,
     turned: Instant,
     /// Whether a resync goes on: what was recent when it began stays so.
     resyncing: bool,
@@ -44,6 +49,8 @@ impl Default for State {
             removing: HashMap::new(),
             recent: HashSet::new(),
             earlier: HashSet::new(),
+            announced: HashSet::new(),
+            announced_earlier: HashSet::new(),
             turned: Instant::now(),
             resyncing: false,
         }
@@ -71,6 +78,16 @@ pub(super) struct Removal {
 }
 
 impl Changes {
+    /// These are about to be added, to the filter first; by whom else than us will
+    /// not be seen.
+    pub(super) fn announce(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
+        let mut state = self.lock();
+        state.turn();
+        state.announced.extend(&digests);
+        drop(state);
+        self.add(digests)
+    }
+
     /// These are about to be added, to the filter first.
     pub(super) fn add(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
         let mut state = self.lock();
@@ -141,8 +158,12 @@ impl State {
         if !self.resyncing && self.turned.elapsed() > GRACE {
             // After twice the time nothing of it is recent.
             let long_ago = self.turned.elapsed() > 2 * GRACE;
-            let recent = std::mem::take(&mut self.recent);
-            self.earlier = if long_ago { HashSet::new() } else { recent };
+            self.earlier = std::mem::take(&mut self.recent);
+            self.announced_earlier = std::mem::take(&mut self.announced);
+            if long_ago {
+                self.earlier.clear();
+                self.announced_earlier.clear();
+            }
             self.turned = Instant::now();
         }
     }
@@ -163,8 +184,9 @@ impl Drop for Adding {
 }
 
 impl Removal {
-    /// Calls `forget` for those of the digests that the store has no more and that
-    /// nobody added meanwhile; who adds waits until it has returned.
+    /// Calls `forget` for those of the digests that the store has no more, and that
+    /// nobody added meanwhile or announced lately; who adds waits until it has
+    /// returned.
     pub(super) fn finish<T>(
         self,
         gone: impl Fn(&Digest) -> bool,
@@ -173,6 +195,8 @@ impl Removal {
         let state = self.changes.lock();
         let undisturbed = |digest: &Digest| {
             state.removing.get(digest).is_some_and(|removing| !removing.disturbed)
+                && !state.announced.contains(digest)
+                && !state.announced_earlier.contains(digest)
         };
         let digests: Vec<Digest> = self
             .digests
@@ -228,6 +252,22 @@ mod tests {
         drop(changes.add(vec![digest(2)]));
         drop(adding);
         assert_eq!(forgotten(removal), [digest(3)]);
+        assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
+    }
+
+    /// Somebody says that it will store a key, and somebody else that it has removed
+    /// it: the store may have it in a moment.
+    #[test]
+    fn what_is_announced_is_not_forgotten_before_it_can_be_there() {
+        let changes = Arc::new(Changes::default());
+        drop(changes.announce(vec![digest(1)]));
+        assert_eq!(forgotten(changes.remove(vec![digest(1)])), []);
+        {
+            let mut state = changes.lock();
+            let long_ago = state.turned.checked_sub(2 * GRACE + Duration::from_secs(1));
+            state.turned = long_ago.expect("a clock that is old enough");
+        }
+        drop(changes.add(vec![digest(2)]));
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
     }
 

@@ -7,7 +7,8 @@
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,10 +19,18 @@ use crate::harness::eventually;
 
 const MISSING: &str = "is missing; install it with scripts/servers.sh";
 
-/// Somebody else may take it before its owner does: unlikely, and then a test fails.
+/// Not one of those that the system gives to whoever connects somewhere (32768 and
+/// above). Another test may take it before its owner does: unlikely, and then a test
+/// fails.
 fn free_port() -> u16 {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    free.local_addr().expect("an address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let seed = process::id() as u16;
+    let ports = std::iter::repeat_with(|| {
+        10_000 + seed.wrapping_mul(61).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000
+    });
+    let mut free =
+        ports.take(20_000).filter(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    free.next().expect("a free port")
 }
 
 /// A process that ends with its owner.
@@ -100,6 +109,20 @@ impl PostgresServer {
     /// Starts it again after [`PostgresServer::kill`].
     pub fn restart(&mut self) {
         assert!(self.process.is_none(), "it runs");
+        eventually("PostgreSQL answers", || {
+            // It does not start while a child of the one before lives on.
+            let runs = self
+                .process
+                .as_mut()
+                .is_some_and(|process| process.0.try_wait().expect("it is ours").is_none());
+            if !runs {
+                self.process = Some(self.started());
+            }
+            self.try_sql("SELECT 1").is_ok()
+        });
+    }
+
+    fn started(&self) -> Process {
         let log = File::options().create(true).append(true).open(self.log_path());
         let process = self
             .command("postgres")
@@ -112,8 +135,7 @@ impl PostgresServer {
             .stdout(Stdio::null())
             .stderr(log.expect("a log"))
             .spawn();
-        self.process = Some(Process(process.expect("postgres runs")));
-        eventually("PostgreSQL answers", || self.try_sql("SELECT 1").is_ok());
+        Process(process.expect("postgres runs"))
     }
 
     /// Ends it at once, as a crash does.

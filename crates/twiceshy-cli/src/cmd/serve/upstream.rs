@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
+use tracing::warn;
 use twiceshy_server::{
     Backend, Postgres, PostgresOptions, Redis, RedisServer, ShieldOptions, Table, Upstream,
 };
@@ -71,6 +72,12 @@ impl UpstreamArgs {
             resync: self.resync.map(Duration::from_secs),
             resync_at_start: !self.no_resync_at_start,
         };
+        if options.resync.is_none() {
+            warn!(
+                "keys that are added to the store without TS.ADDED are denied until the next \
+                 start; --resync SECONDS finds them"
+            );
+        }
         let timeout = Duration::from_secs(self.store_timeout);
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
         match (scheme, &self.table, &self.key) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -87,39 +87,51 @@ setTimeout(() => {
 /// Shows what `answer` has for a path, kind and body, or nothing for an error; the
 /// page is at `/page`.
 pub fn between(
-    answer: impl Fn(&str) -> Option<(&'static str, String)> + Send + 'static,
+    answer: impl Fn(&str) -> Option<(&'static str, String)> + Send + Sync + 'static,
 ) -> Between {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let asked = Arc::new(Mutex::new(BTreeSet::new()));
+    let answer = Arc::new(answer);
     thread::spawn({
         let asked = Arc::clone(&asked);
-        // It ends with the process.
+        // It ends with the process. A thread each: a browser opens connections on which
+        // it says nothing.
         move || {
-            for mut socket in listener.incoming().flatten() {
-                let _ = socket.set_read_timeout(Some(Duration::from_millis(300)));
-                let mut bytes = [0; 8 << 10];
-                let length = socket.read(&mut bytes).unwrap_or(0);
-                let request = String::from_utf8_lossy(&bytes[..length]);
-                let Some(path) = request.split(' ').nth(1) else { continue };
-                asked.lock().expect("no panic").insert(path.to_string());
-                let found = match path {
-                    "/" => Some(("text/html", PHONE.to_string())),
-                    "/page" => answer("/"),
-                    path => answer(path),
-                };
-                let (status, (kind, body)) = match found {
-                    Some(answer) => ("200 OK", answer),
-                    None => ("500 Oops", ("text/plain", String::new())),
-                };
-                let _ = write!(
-                    socket,
-                    "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-                     Connection: close\r\n\r\n{body}",
-                    body.len()
-                );
+            for socket in listener.incoming().flatten() {
+                let (asked, answer) = (Arc::clone(&asked), Arc::clone(&answer));
+                thread::spawn(move || reply(socket, &asked, &*answer));
             }
         }
     });
     Between { address, asked }
+}
+
+/// Answers one request.
+fn reply(
+    mut socket: TcpStream,
+    asked: &Mutex<BTreeSet<String>>,
+    answer: &dyn Fn(&str) -> Option<(&'static str, String)>,
+) {
+    let _ = socket.set_read_timeout(Some(Duration::from_secs(30)));
+    let mut bytes = [0; 8 << 10];
+    let length = socket.read(&mut bytes).unwrap_or(0);
+    let request = String::from_utf8_lossy(&bytes[..length]);
+    let Some(path) = request.split(' ').nth(1) else { return };
+    asked.lock().expect("no panic").insert(path.to_string());
+    let found = match path {
+        "/" => Some(("text/html", PHONE.to_string())),
+        "/page" => answer("/"),
+        path => answer(path),
+    };
+    let (status, (kind, body)) = match found {
+        Some(answer) => ("200 OK", answer),
+        None => ("500 Oops", ("text/plain", String::new())),
+    };
+    let _ = write!(
+        socket,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    );
 }
