@@ -31,6 +31,7 @@ use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
 use super::BlockCode;
+use super::block::SLOTS;
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -163,12 +164,23 @@ impl Rule for Telescoping {
 
     #[inline(always)]
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
-        if self.reseeds {
-            return run.start != run.end;
-        }
         let Some(lanes) = &self.lanes else { return run.start != run.end };
-        let others = place.digest.word(1) >> (64 - lanes.bits());
-        runs.any_of(run.clone(), place.remainder(self.width), others, lanes)
+        if !self.reseeds {
+            let others = place.digest.word(1) >> (64 - lanes.bits());
+            return runs.any_of(run.clone(), place.remainder(self.width), others, lanes);
+        }
+        let epoch_of = |block: usize| runs.extra(block)[self.code_bytes];
+        // Whether the run is empty cannot be foreseen: no branch on it. An empty
+        // one may be behind the last block.
+        let block = (run.start / SLOTS).min(runs.block_count() - 1);
+        let epoch = epoch_of(block);
+        // Most runs are in one block, and hardly any in blocks of several epochs.
+        if (block + 1..run.end.div_ceil(SLOTS)).any(|block| epoch_of(block) != epoch) {
+            return true;
+        }
+        let first = self.remainder(place, epoch, 0);
+        let others = place.digest.rehashed(u64::from(epoch)).word(1) >> (64 - lanes.bits());
+        runs.any_of(run.clone(), first, others, lanes)
     }
 
     fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
