@@ -182,7 +182,7 @@ impl Play {
     }
 
     fn check(&mut self) {
-        self.guard.check().unwrap_or_else(|broken| panic!("{}: {broken}", self.guard.spec()));
+        assert_eq!(self.guard.check(), Ok(0), "{}", self.guard.spec());
         assert_eq!(self.guard.stats().keys, self.oracle.len() as u64);
         for (key, value) in &self.oracle {
             assert!(self.guard.may_contain(key), "false negative");
@@ -239,7 +239,7 @@ fn every_guard_grows_as_far_as_it_has_to() {
         for number in 0..4000 {
             guard.put(key(number), "value").unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        guard.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
+        assert_eq!(guard.check(), Ok(0), "{text}");
         assert!(guard.stats().growths > 10, "{text}");
     }
 }
@@ -292,7 +292,7 @@ fn a_miss_that_passes_the_filter_is_one_read_and_adapting_none() {
         }
         // A broom filter sweeps with every adaptation.
         assert!(free > 20 || text.starts_with("broom"), "{text}: {free} of {passed}");
-        guard.check().expect("no invariant is broken");
+        assert_eq!(guard.check(), Ok(0));
     }
 }
 
@@ -431,6 +431,7 @@ fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
     // Every key is as the store has it, and what was acknowledged is there.
     let orphans = guard.stats().keys - stored_count(&store.memory);
     assert!(orphans <= 7, "{context}");
+    assert_eq!(guard.check(), Ok(orphans), "{context}");
     for (key, states) in &possible {
         let truth = stored_value(&store.memory, key);
         assert!(states.contains(&truth), "{context}: {truth:?} is none of {states:?}");
@@ -469,6 +470,42 @@ fn a_store_that_fails_anywhere_loses_nothing() {
                 survive(text, number, after, look);
             }
         }
+    }
+}
+
+/// What failed puts leave is no damage; a key that the filter denies is, and so is
+/// a key whose fingerprint another has taken.
+#[test]
+fn fingerprints_without_keys_are_counted_and_told_from_damage() {
+    for text in SPECS {
+        let full = Arc::new(AtomicBool::new(false));
+        let hook = full.clone();
+        let store = Arc::new(Hooked::new(move |call: Call, _: When| {
+            let fails = hook.load(Ordering::Relaxed) && call == Call::Write;
+            if fails { Err("no space left".into()) } else { Ok(()) }
+        }));
+        let guard = Guard::open(store.clone(), hasher(), &options(text, 200, 1)).expect("empty");
+        for number in 0..50 {
+            guard.put(key(number), "value").expect("room");
+        }
+        full.store(true, Ordering::Relaxed);
+        for number in 50..55 {
+            guard.put(key(number), "value").expect_err("a full disk");
+        }
+        assert_eq!(guard.check(), Ok(5), "{text}");
+        // Behind the guard's back.
+        let behind = |key: &[u8], record: Option<&[u8]>| {
+            store.memory.write(&[(hasher().digest(key), record)]).expect("in memory");
+        };
+        let denied = (1000..).map(key).find(|key| !guard.may_contain(key)).expect("one of many");
+        behind(&denied, Some(b""));
+        let broken = guard.check().expect_err("a key is denied");
+        assert!(broken.contains("absent"), "{text}: {broken}");
+        behind(&denied, None);
+        assert_eq!(guard.check(), Ok(5), "{text}");
+        let shared = (1000..).map(key).filter(|key| guard.may_contain(key)).take(20);
+        shared.for_each(|key| behind(&key, Some(b"")));
+        guard.check().expect_err("more keys than fingerprints");
     }
 }
 
@@ -593,7 +630,7 @@ fn a_snapshot_of_something_else_is_not_used() {
         for number in 0..50 {
             assert!(guard.contains(key(number)).expect("in memory"));
         }
-        guard.check().expect("filters of the store");
+        assert_eq!(guard.check(), Ok(0));
         match guard.opened() {
             Opened::Rebuilt { reason } => reason.clone(),
             other => panic!("{other:?}"),

@@ -153,7 +153,7 @@ fn run(fails_in: u64, happens: bool) -> Ran {
     drop(store);
 
     let store = options.open::<Redb>(directory.path()).expect("the disk is well again");
-    store.check().unwrap_or_else(|broken| panic!("access {fails_in}, {happens}: {broken}"));
+    assert_eq!(store.check(), Ok(0), "access {fails_in}, {happens}");
     if put.is_err() || removed.is_err() {
         let from_snapshot = matches!(store.opened(), Opened::Snapshot);
         assert!(!from_snapshot || snapshot.is_ok(), "a snapshot that was refused is used");

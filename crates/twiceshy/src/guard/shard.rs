@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
-use crate::any::OrderedFilter;
+use crate::any::{OrderedFilter, load_ordered};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::Adapted;
@@ -309,12 +309,30 @@ impl Writer<'_> {
         }
     }
 
-    /// Verifies the filter against the store.
-    pub(super) fn check(&self, store: &impl Store) -> Result<(), String> {
-        let mut staged = Staged::default();
+    /// Verifies the filter against the store; returns how many fingerprints more
+    /// than keys it has.
+    pub(super) fn check(&self, store: &impl Store) -> Result<u64, String> {
         let digests = self.digests(&EVERY_DIGEST, store).map_err(|error| error.to_string())?;
-        staged.add(EVERY_DIGEST, digests);
-        self.shard.look(|filter| filter.check(&mut staged))
+        self.shard.look(|filter| {
+            if let Some(denied) = digests.iter().find(|digest| !filter.contains(**digest)) {
+                return Err(format!("{denied:?} is stored and is answered \"absent\""));
+            }
+            let (held, keys) = (filter.stats().len, digests.len());
+            match held.checked_sub(keys) {
+                None => Err(format!("{held} fingerprints for {keys} keys")),
+                Some(0) => {
+                    let mut staged = Staged::default();
+                    staged.add(EVERY_DIGEST, digests);
+                    filter.check(&mut staged).map(|()| 0)
+                }
+                // Which slots are the orphans' nobody knows; what needs no keys
+                // is verified by who loads it.
+                Some(orphans) => match load_ordered(&filter.save()) {
+                    Ok(_) => Ok(orphans as u64),
+                    Err(broken) => Err(broken.to_string()),
+                },
+            }
+        })
     }
 
     /// Puts a filter with room for half as many keys again, and for `room` at
