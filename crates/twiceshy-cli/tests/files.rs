@@ -482,6 +482,35 @@ fn readers_go_on_while_the_file_is_replaced() {
     assert!(fs::read(folder.path("f")).expect("a file") != before);
 }
 
+/// Who adapts or builds keeps other writers out from its first read to its last
+/// write, and no reader.
+#[cfg(unix)]
+#[test]
+fn a_second_writer_is_told_at_once() {
+    let folder = Folder::with_filter("telescoping:f=6");
+    let false_positives = folder.maybe("absent");
+    folder.write("misses", false_positives.join("\n"));
+    for slow in ["adapt f --false-positives -", "build -o f"] {
+        let mut first = folder.command(slow).stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut input = first.stdin.take().expect("a pipe");
+        // More than a pipe holds: when all of it is written, it is being read.
+        input.write_all(numbered("stored", 100_000).as_bytes()).expect("it reads");
+        for second in ["adapt f --false-positives misses", "build keys -o f"] {
+            let output = folder.run(second);
+            assert_eq!(code(&output), 2, "{slow}, {second}");
+            let error = stderr(&output);
+            assert!(error.contains("run it again when that is done"), "{second}: {error}");
+        }
+        folder.check_no_false_negative();
+        drop(input);
+        let output = first.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), 0, "{slow}: {}", stderr(&output));
+        folder.check_no_false_negative();
+    }
+    let output = folder.run("adapt f --false-positives misses");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
 #[test]
 fn every_verb_documents_its_exit_codes() {
     let folder = Folder::new();

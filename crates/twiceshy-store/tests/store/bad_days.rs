@@ -89,17 +89,47 @@ fn an_old_snapshot_is_not_used() {
     assert!(!path.exists(), "a snapshot of another store's future is out of the way");
 }
 
-#[test]
-fn a_directory_is_open_once() {
+fn is_open_once<E: Engine>() {
     let directory = tempfile::tempdir().expect("a directory");
-    let store = open::<Redb>(directory.path());
-    let error = small().open::<Redb>(directory.path()).expect_err("it is open");
+    let store = open::<E>(directory.path());
+    let error = small().open::<E>(directory.path()).expect_err("it is open");
     assert!(matches!(error, Error::Locked { .. }), "{error}");
+    // Whatever engine the other asks for.
     let said = said(&mut child("open", directory.path()));
-    assert!(said.contains("records.redb is open already"), "{said}");
+    let expected = format!("{} is open already", directory.path().display());
+    assert!(said.contains(&expected), "{said}");
     store.put("still", "here").expect("written");
     drop(store);
-    assert!(open::<Redb>(directory.path()).contains("still").expect("read"));
+    assert!(open::<E>(directory.path()).contains("still").expect("read"));
+}
+
+/// Whoever makes a store has the directory to himself before there is anything to
+/// lock: what he has made so far is not cleared away.
+fn is_made_once<E: Engine>() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lock = fs::File::create(directory.path().join("lock")).expect("made");
+    lock.lock().expect("nobody else has it");
+    let half_made = directory.path().join("records.new");
+    fs::create_dir(&half_made).expect("made");
+    let error = small().open::<E>(directory.path()).expect_err("somebody is at it");
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    let entries = fs::read_dir(directory.path()).expect("there").count();
+    assert!(half_made.exists() && entries == 2, "{entries} entries");
+    drop(lock);
+    open::<E>(directory.path()).put("key", "").expect("written");
+}
+
+#[test]
+fn a_directory_is_open_once() {
+    is_open_once::<Redb>();
+    is_made_once::<Redb>();
+}
+
+#[cfg(feature = "fjall")]
+#[test]
+fn a_directory_of_fjall_is_open_once() {
+    is_open_once::<twiceshy_store::Fjall>();
+    is_made_once::<twiceshy_store::Fjall>();
 }
 
 /// In another process: opens a small store and says what became of it.
