@@ -119,6 +119,19 @@ impl Store for Redb {
         Self::visit(&self.records(), &range, visitor)
     }
 
+    /// One view for all; neighbours share pages.
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        let records = self.records();
+        for (index, range) in ranges.iter().enumerate() {
+            Self::visit(&records, range, &mut |digest, record| visitor(index, digest, record))?;
+        }
+        Ok(())
+    }
+
     /// A point look-up allocates nothing, which makes it almost twice as fast. One
     /// that finds nothing has brought in the page that the range begins on.
     fn find(

@@ -4,6 +4,7 @@ mod harness;
 mod stores;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -293,6 +294,58 @@ fn a_miss_that_passes_the_filter_is_one_read_and_adapting_none() {
         // A broom filter sweeps with every adaptation.
         assert!(free > 20 || text.starts_with("broom"), "{text}: {free} of {passed}");
         assert_eq!(guard.check(), Ok(0));
+    }
+}
+
+/// A list of keys is one read and one write of the store, however long it is and
+/// in how many shards; a removal reads once more, when the records are gone.
+#[test]
+fn a_list_is_one_read_and_one_write() {
+    // Where two keys collide a broom filter sweeps, which reads.
+    for text in SPECS.iter().filter(|text| !text.starts_with("broom")) {
+        let store = Arc::new(MemoryStore::default());
+        let guard = Guard::open(store.clone(), hasher(), &options(text, 4000, 2)).expect("empty");
+        let accesses = |work: &dyn Fn() -> usize| {
+            let before = store.accesses();
+            let count = work();
+            let after = store.accesses();
+            (count, after.reads - before.reads, after.writes - before.writes)
+        };
+        let records = |numbers: Range<u64>| -> Vec<_> {
+            numbers.map(|number| (key(number), key(number + 7))).collect()
+        };
+        let put = |numbers: Range<u64>| {
+            accesses(&|| guard.put_many(&records(numbers.clone())).expect("in memory"))
+        };
+        let remove = |numbers: Range<u64>| {
+            let keys: Vec<_> = numbers.map(key).collect();
+            accesses(&|| guard.remove_many(&keys).expect("in memory"))
+        };
+        assert_eq!(put(0..1000), (1000, 1, 1), "{text}");
+        assert_eq!(put(500..1500), (500, 1, 1), "{text}: half of them are new");
+        assert_eq!(put(0..0), (0, 0, 0), "{text}");
+        assert_eq!(remove(0..600), (600, 2, 1), "{text}");
+        let (gone, reads, writes) = remove(0..600);
+        assert!(gone == 0 && reads <= 1 && writes == 0, "{text}: {reads} reads, {writes} writes");
+        assert_eq!(guard.stats().store_reads, store.accesses().reads - 4, "{text}: a read a shard");
+        assert_eq!(guard.check(), Ok(0), "{text}");
+        assert!(
+            (0..1500).all(|number| guard.contains(key(number)).expect("read") == (number >= 600))
+        );
+    }
+}
+
+/// Of two values of a key in a list the last counts, and the key counts once.
+#[test]
+fn a_key_that_is_twice_in_a_list_has_the_last_value() {
+    for text in SPECS {
+        let guard =
+            Guard::open(MemoryStore::default(), hasher(), &options(text, 100, 1)).expect("empty");
+        let list = [(key(1), "first"), (key(2), "other"), (key(1), "second"), (key(1), "last")];
+        assert_eq!(guard.put_many(&list).expect("in memory"), 2, "{text}");
+        assert_eq!(guard.stats().keys, 2, "{text}");
+        assert_eq!(guard.get(key(1)).expect("in memory").as_deref(), Some(&b"last"[..]), "{text}");
+        assert_eq!(guard.check(), Ok(0), "{text}");
     }
 }
 
