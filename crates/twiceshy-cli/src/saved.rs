@@ -7,10 +7,13 @@
 //!
 //! Because the secret stays when a filter is built again, the file is all that is
 //! ever replaced, and one rename does it: whoever reads sees the old filter or the
-//! new one, and the secret fits both.
+//! new one, and the secret fits both. And because the secret stays, it is what those
+//! lock who are about to replace the file; readers need no lock.
 
 use std::error::Error;
 use std::ffi::OsString;
+#[cfg(unix)]
+use std::fs::TryLockError;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -140,6 +143,38 @@ impl Saved {
         Ok(secret)
     }
 
+    /// The right to replace the file, until it is dropped. Without a secret there is
+    /// nothing to replace, and nothing that is locked.
+    ///
+    /// # Errors
+    /// At once, if somebody else has it.
+    #[cfg(unix)]
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        let path = self.secret_path();
+        let fail = |error: io::Error| format!("cannot lock {}: {error}", path.display());
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(fail)?,
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(TryLockError::WouldBlock) => Err(format!(
+                "{} is being built or adapted by somebody else; nothing was changed, run it again \
+                 when that is done",
+                self.name
+            )
+            .into()),
+            Err(TryLockError::Error(error)) => Err(fail(error).into()),
+        }
+    }
+
+    /// Elsewhere a locked file cannot be read either, and readers come first: only
+    /// versions keep two writers apart.
+    #[cfg(not(unix))]
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        Ok(None)
+    }
+
     /// An error, early, if the file cannot become a filter's.
     ///
     /// # Errors
@@ -158,9 +193,8 @@ impl Saved {
     }
 
     /// Puts a filter in the file's place, whole or not at all. With a version,
-    /// only if the file was still that one right before: without a lock, two who
-    /// come within the same moment may both succeed, and the last one stays.
-    /// Gives its number of bytes.
+    /// only if the file was still that one right before: whoever copies another file
+    /// to its place takes no lock. Gives its number of bytes.
     ///
     /// # Errors
     /// Whatever keeps it from being written; the file is then as before.
@@ -196,6 +230,13 @@ impl Saved {
         }
         Ok(file)
     }
+}
+
+/// The right to replace a filter's file; see [`Saved::lock`].
+#[derive(Debug)]
+pub struct Lock {
+    /// The system unlocks it when it is closed, also for a process that dies.
+    _file: File,
 }
 
 /// Which version of a file was read: it is replaced whole, so its time of change
@@ -289,6 +330,21 @@ mod tests {
         let (newer, version) = saved.load().expect("loaded");
         assert_eq!(newer.stats().len, 20);
         saved.replace(&newer, Some(version)).expect("nobody else has changed it");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn one_at_a_time_may_replace_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let saved = Saved::new(&folder.path().join("a.twiceshy"));
+        assert!(saved.lock().expect("there is nothing yet").is_none());
+        saved.secret_or_new().expect("a secret");
+        let lock = saved.lock().expect("nobody else").expect("a secret");
+        let error = saved.lock().expect_err("it is locked").to_string();
+        assert!(error.contains("a.twiceshy") && error.contains("run it again"), "{error}");
+        assert!(saved.secret().expect("readers go on").is_some());
+        drop(lock);
+        assert!(saved.lock().expect("nobody else").is_some());
     }
 
     #[test]

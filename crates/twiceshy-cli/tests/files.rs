@@ -349,6 +349,32 @@ fn a_closed_pipe_is_no_error() {
     }
 }
 
+/// Nobody reads from the first byte on, whatever the verb.
+#[test]
+fn a_pipe_that_was_never_read_is_no_error() {
+    let folder = Folder::with_filter("telescoping:f=8");
+    folder.write("misses", folder.maybe("absent").join("\n"));
+    for verb in [
+        "build keys -o g",
+        "query f keys",
+        "query f keys --count",
+        "inspect f",
+        "adapt f --false-positives misses",
+        "completions bash",
+        "completions zsh",
+    ] {
+        let json = if verb.starts_with("completions") { "" } else { "--json" };
+        for flags in ["", json] {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            let mut command = folder.command(&format!("{verb} {flags}"));
+            let output = command.stdout(writer).output().expect("it runs");
+            assert_eq!((code(&output), stderr(&output).as_str()), (0, ""), "{verb} {flags}");
+        }
+    }
+    folder.check_no_false_negative();
+}
+
 #[test]
 fn a_pipe_that_stays_open_is_answered() {
     let folder = Folder::with_filter("telescoping:f=8");
@@ -480,6 +506,35 @@ fn readers_go_on_while_the_file_is_replaced() {
         }
     });
     assert!(fs::read(folder.path("f")).expect("a file") != before);
+}
+
+/// Who adapts or builds keeps other writers out from its first read to its last
+/// write, and no reader.
+#[cfg(unix)]
+#[test]
+fn a_second_writer_is_told_at_once() {
+    let folder = Folder::with_filter("telescoping:f=6");
+    let false_positives = folder.maybe("absent");
+    folder.write("misses", false_positives.join("\n"));
+    for slow in ["adapt f --false-positives -", "build -o f"] {
+        let mut first = folder.command(slow).stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut input = first.stdin.take().expect("a pipe");
+        // More than a pipe holds: when all of it is written, it is being read.
+        input.write_all(numbered("stored", STORED).repeat(20).as_bytes()).expect("it reads");
+        for second in ["adapt f --false-positives misses", "build keys -o f"] {
+            let output = folder.run(second);
+            assert_eq!(code(&output), 2, "{slow}, {second}");
+            let error = stderr(&output);
+            assert!(error.contains("run it again when that is done"), "{second}: {error}");
+        }
+        folder.check_no_false_negative();
+        drop(input);
+        let output = first.wait_with_output().expect("it ends");
+        assert_eq!(code(&output), 0, "{slow}: {}", stderr(&output));
+        folder.check_no_false_negative();
+    }
+    let output = folder.run("adapt f --false-positives misses");
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
 #[test]

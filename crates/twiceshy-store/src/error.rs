@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// Somebody has the directory open.
     Locked {
-        /// The engine's file or folder.
+        /// The directory, or the engine's file or folder in it.
         path: PathBuf,
     },
     /// The engine did not open its file.

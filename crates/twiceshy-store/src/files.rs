@@ -5,9 +5,10 @@
 //!   records.redb      the engine's (a sidecar's: digests.redb)
 //!   secret            what makes digests of keys; 0600, made once
 //!   filter.snapshot   the filters as of some moment; of use until the next change
+//!   lock              empty; locked by who has the directory open
 //! ```
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -17,17 +18,28 @@ use crate::error::{Error, Result};
 
 const SECRET: &str = "secret";
 const SNAPSHOT: &str = "filter.snapshot";
+const LOCK: &str = "lock";
 
-/// A directory of ours.
+/// A directory of ours, and of nobody else as long as this is there.
 pub(crate) struct Files {
     directory: PathBuf,
+    /// Engines lock their files when there are some; what comes before, the making
+    /// of them, is under this lock. The system unlocks it when it is closed.
+    _lock: File,
 }
 
 impl Files {
-    /// Makes the directory if it is not there.
+    /// Makes the directory if it is not there, and locks it.
     pub(crate) fn new(directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory).map_err(failed("make the directory", directory))?;
-        Ok(Files { directory: directory.into() })
+        let path = directory.join(LOCK);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let lock = opened.map_err(failed("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Files { directory: directory.into(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: directory.into() }),
+            Err(TryLockError::Error(error)) => Err(failed("lock", &path)(error)),
+        }
     }
 
     pub(crate) fn directory(&self) -> &Path {

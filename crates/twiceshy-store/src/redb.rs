@@ -40,6 +40,29 @@ pub struct Redb {
 }
 
 impl Redb {
+    /// Records in a file that a backend reads and writes; `file` is to be synced.
+    fn over(backend: impl StorageBackend, file: File, cache: usize) -> Result<Self, OpenError> {
+        let mut builder = Builder::new();
+        builder.set_cache_size(cache);
+        let database = builder.create_with_backend(backend).map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
+            error => OpenError::Other(error.into()),
+        })?;
+        let both_there = {
+            let transaction = database.begin_read()?;
+            transaction.open_table(RECORDS).is_ok() && transaction.open_table(META).is_ok()
+        };
+        if !both_there {
+            let transaction = database.begin_write()?;
+            transaction.open_table(RECORDS)?;
+            transaction.open_table(META)?;
+            transaction.commit()?;
+        }
+        let records = RwLock::new(Self::latest(&database)?);
+        let (writing, failed) = (Mutex::new(()), AtomicBool::new(false));
+        Ok(Redb { database, writing, records, file, failed })
+    }
+
     fn latest(database: &Database) -> Result<Arc<Records>, RemoteError> {
         Ok(Arc::new(database.begin_read()?.open_table(RECORDS)?))
     }
@@ -72,31 +95,8 @@ impl Engine for Redb {
     const EXTENSION: &'static str = "redb";
 
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let backend = Backend {
-            file: FileBackend::new(file.try_clone()?)?,
-            waits: options.durability == Durability::Power,
-        };
-        let mut builder = Builder::new();
-        builder.set_cache_size(options.cache);
-        let database = builder.create_with_backend(backend).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
-            error => OpenError::Other(error.into()),
-        })?;
-        let both_there = {
-            let transaction = database.begin_read()?;
-            transaction.open_table(RECORDS).is_ok() && transaction.open_table(META).is_ok()
-        };
-        if !both_there {
-            let transaction = database.begin_write()?;
-            transaction.open_table(RECORDS)?;
-            transaction.open_table(META)?;
-            transaction.commit()?;
-        }
-        let records = RwLock::new(Self::latest(&database)?);
-        let (writing, failed) = (Mutex::new(()), AtomicBool::new(false));
-        Ok(Redb { database, writing, records, file, failed })
+        let (file, backend) = backend(path, options.durability)?;
+        Self::over(backend, file, options.cache)
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
@@ -117,6 +117,19 @@ impl Store for Redb {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
         Self::visit(&self.records(), &range, visitor)
+    }
+
+    /// One view for all; neighbours share pages.
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        let records = self.records();
+        for (index, range) in ranges.iter().enumerate() {
+            Self::visit(&records, range, &mut |digest, record| visitor(index, digest, record))?;
+        }
+        Ok(())
     }
 
     /// A point look-up allocates nothing, which makes it almost twice as fast. One
@@ -171,6 +184,13 @@ impl Store for Redb {
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// A file, and what reads and writes it for `redb`.
+fn backend(path: &Path, durability: Durability) -> io::Result<(File, Backend)> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let backend = FileBackend::new(file.try_clone()?).map_err(io::Error::other)?;
+    Ok((file, Backend { file: backend, waits: durability == Durability::Power }))
 }
 
 /// A file whose writes wait for the disk only if they have to survive a loss of
@@ -234,3 +254,6 @@ impl StorageBackend for Backend {
         self.file.query_lock_range(start, end)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ mod harness;
 mod stores;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -182,7 +183,7 @@ impl Play {
     }
 
     fn check(&mut self) {
-        self.guard.check().unwrap_or_else(|broken| panic!("{}: {broken}", self.guard.spec()));
+        assert_eq!(self.guard.check(), Ok(0), "{}", self.guard.spec());
         assert_eq!(self.guard.stats().keys, self.oracle.len() as u64);
         for (key, value) in &self.oracle {
             assert!(self.guard.may_contain(key), "false negative");
@@ -239,7 +240,7 @@ fn every_guard_grows_as_far_as_it_has_to() {
         for number in 0..4000 {
             guard.put(key(number), "value").unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        guard.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
+        assert_eq!(guard.check(), Ok(0), "{text}");
         assert!(guard.stats().growths > 10, "{text}");
     }
 }
@@ -292,7 +293,59 @@ fn a_miss_that_passes_the_filter_is_one_read_and_adapting_none() {
         }
         // A broom filter sweeps with every adaptation.
         assert!(free > 20 || text.starts_with("broom"), "{text}: {free} of {passed}");
-        guard.check().expect("no invariant is broken");
+        assert_eq!(guard.check(), Ok(0));
+    }
+}
+
+/// A list of keys is one read and one write of the store, however long it is and
+/// in how many shards; a removal reads once more, when the records are gone.
+#[test]
+fn a_list_is_one_read_and_one_write() {
+    // Where two keys collide a broom filter sweeps, which reads.
+    for text in SPECS.iter().filter(|text| !text.starts_with("broom")) {
+        let store = Arc::new(MemoryStore::default());
+        let guard = Guard::open(store.clone(), hasher(), &options(text, 4000, 2)).expect("empty");
+        let accesses = |work: &dyn Fn() -> usize| {
+            let before = store.accesses();
+            let count = work();
+            let after = store.accesses();
+            (count, after.reads - before.reads, after.writes - before.writes)
+        };
+        let records = |numbers: Range<u64>| -> Vec<_> {
+            numbers.map(|number| (key(number), key(number + 7))).collect()
+        };
+        let put = |numbers: Range<u64>| {
+            accesses(&|| guard.put_many(&records(numbers.clone())).expect("in memory"))
+        };
+        let remove = |numbers: Range<u64>| {
+            let keys: Vec<_> = numbers.map(key).collect();
+            accesses(&|| guard.remove_many(&keys).expect("in memory"))
+        };
+        assert_eq!(put(0..1000), (1000, 1, 1), "{text}");
+        assert_eq!(put(500..1500), (500, 1, 1), "{text}: half of them are new");
+        assert_eq!(put(0..0), (0, 0, 0), "{text}");
+        assert_eq!(remove(0..600), (600, 2, 1), "{text}");
+        let (gone, reads, writes) = remove(0..600);
+        assert!(gone == 0 && reads <= 1 && writes == 0, "{text}: {reads} reads, {writes} writes");
+        assert_eq!(guard.stats().store_reads, store.accesses().reads - 4, "{text}: a read a shard");
+        assert_eq!(guard.check(), Ok(0), "{text}");
+        assert!(
+            (0..1500).all(|number| guard.contains(key(number)).expect("read") == (number >= 600))
+        );
+    }
+}
+
+/// Of two values of a key in a list the last counts, and the key counts once.
+#[test]
+fn a_key_that_is_twice_in_a_list_has_the_last_value() {
+    for text in SPECS {
+        let guard =
+            Guard::open(MemoryStore::default(), hasher(), &options(text, 100, 1)).expect("empty");
+        let list = [(key(1), "first"), (key(2), "other"), (key(1), "second"), (key(1), "last")];
+        assert_eq!(guard.put_many(&list).expect("in memory"), 2, "{text}");
+        assert_eq!(guard.stats().keys, 2, "{text}");
+        assert_eq!(guard.get(key(1)).expect("in memory").as_deref(), Some(&b"last"[..]), "{text}");
+        assert_eq!(guard.check(), Ok(0), "{text}");
     }
 }
 
@@ -431,6 +484,7 @@ fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
     // Every key is as the store has it, and what was acknowledged is there.
     let orphans = guard.stats().keys - stored_count(&store.memory);
     assert!(orphans <= 7, "{context}");
+    assert_eq!(guard.check(), Ok(orphans), "{context}");
     for (key, states) in &possible {
         let truth = stored_value(&store.memory, key);
         assert!(states.contains(&truth), "{context}: {truth:?} is none of {states:?}");
@@ -469,6 +523,42 @@ fn a_store_that_fails_anywhere_loses_nothing() {
                 survive(text, number, after, look);
             }
         }
+    }
+}
+
+/// What failed puts leave is no damage; a key that the filter denies is, and so is
+/// a key whose fingerprint another has taken.
+#[test]
+fn fingerprints_without_keys_are_counted_and_told_from_damage() {
+    for text in SPECS {
+        let full = Arc::new(AtomicBool::new(false));
+        let hook = full.clone();
+        let store = Arc::new(Hooked::new(move |call: Call, _: When| {
+            let fails = hook.load(Ordering::Relaxed) && call == Call::Write;
+            if fails { Err("no space left".into()) } else { Ok(()) }
+        }));
+        let guard = Guard::open(store.clone(), hasher(), &options(text, 200, 1)).expect("empty");
+        for number in 0..50 {
+            guard.put(key(number), "value").expect("room");
+        }
+        full.store(true, Ordering::Relaxed);
+        for number in 50..55 {
+            guard.put(key(number), "value").expect_err("a full disk");
+        }
+        assert_eq!(guard.check(), Ok(5), "{text}");
+        // Behind the guard's back.
+        let behind = |key: &[u8], record: Option<&[u8]>| {
+            store.memory.write(&[(hasher().digest(key), record)]).expect("in memory");
+        };
+        let denied = (1000..).map(key).find(|key| !guard.may_contain(key)).expect("one of many");
+        behind(&denied, Some(b""));
+        let broken = guard.check().expect_err("a key is denied");
+        assert!(broken.contains("absent"), "{text}: {broken}");
+        behind(&denied, None);
+        assert_eq!(guard.check(), Ok(5), "{text}");
+        let shared = (1000..).map(key).filter(|key| guard.may_contain(key)).take(20);
+        shared.for_each(|key| behind(&key, Some(b"")));
+        guard.check().expect_err("more keys than fingerprints");
     }
 }
 
@@ -593,7 +683,7 @@ fn a_snapshot_of_something_else_is_not_used() {
         for number in 0..50 {
             assert!(guard.contains(key(number)).expect("in memory"));
         }
-        guard.check().expect("filters of the store");
+        assert_eq!(guard.check(), Ok(0));
         match guard.opened() {
             Opened::Rebuilt { reason } => reason.clone(),
             other => panic!("{other:?}"),

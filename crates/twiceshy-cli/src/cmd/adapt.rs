@@ -16,7 +16,8 @@ use crate::table::count;
 ///
 /// The filter changes so that it answers "absent" to them, and is saved: FILE is
 /// replaced whole, by a rename, or not at all, and those who read it meanwhile see the
-/// old filter. If somebody else has replaced it since it was read, nothing is saved.
+/// old filter. While somebody else builds or adapts it, this is an error at once; if
+/// somebody has copied another file to its place since it was read, nothing is saved.
 /// Keys of the list that are stored after all stay stored, and are counted.
 ///
 /// FILE has the digests of its keys, so it needs no list of them. With --keys you make
@@ -83,6 +84,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let list = Keys::open(list, args.format)?;
     let keys = args.keys.as_deref().map(|keys| Keys::open(Some(keys), args.format)).transpose()?;
     let saved = Saved::new(&args.file);
+    // From the first read of the file until it is replaced.
+    let _lock = saved.lock()?;
     let (filter, version) = saved.load()?;
     let (hasher, mut filter) = filter.into_parts();
     if let Some(keys) = keys {

@@ -24,8 +24,8 @@ use crate::table::{bytes, count};
 /// the filter answers wrong, so keep it from those who choose the queries. A secret
 /// that is there already is used again.
 ///
-/// FILE is replaced whole, by a rename, or not at all. A key that comes twice counts
-/// once. No keys at all make a filter that answers "absent" to everything.
+/// FILE is replaced whole, by a rename, or not at all; while somebody else builds or
+/// adapts it, this is an error at once. A key that comes twice counts once. No keys at all make a filter that answers "absent" to everything.
 ///
 /// Exit code: 0; 2 if the flags are wrong, the keys cannot be read or the file
 /// cannot be written.
@@ -89,6 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     saved.check_replaceable()?;
     let keys = Keys::open(args.keys.as_deref(), args.format)?;
     let hasher = saved.secret_or_new()?;
+    let _lock = saved.lock()?;
 
     // The bytes of the keys are one half of the bar, building is the other.
     let size = keys.size();

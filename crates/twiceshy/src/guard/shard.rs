@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
-use crate::any::OrderedFilter;
+use crate::any::{OrderedFilter, load_ordered};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::Adapted;
@@ -147,15 +147,47 @@ impl Shard {
         store: &impl Store,
         mut visitor: impl FnMut(Digest, &[u8]),
     ) -> Result<Evidence> {
+        let mut evidence = self.question(digest);
+        self.visit(&evidence.range, store, |outer, inner, record| {
+            evidence.digests.push(inner);
+            visitor(outer, record);
+        })?;
+        Ok(evidence)
+    }
+
+    /// What is to be read where a digest would be.
+    fn question(&self, digest: Digest) -> Evidence {
         let version = self.version.load(Ordering::Acquire);
         let inner = self.slice.inner(digest);
         let range = self.look(|filter| filter.range(inner));
-        let mut digests = Vec::new();
-        self.visit(&range, store, |outer, inner, record| {
-            digests.push(inner);
-            visitor(outer, record);
-        })?;
-        Ok(Evidence { version, inner, range, digests })
+        Evidence { version, inner, range, digests: Vec::new() }
+    }
+
+    /// [`Shard::read`] for many digests, which are in order, with the shard of each:
+    /// one read of the store.
+    pub(super) fn read_many(
+        digests: &[(Digest, &Shard)],
+        store: &impl Store,
+        mut visitor: impl FnMut(usize, Digest, &[u8]),
+    ) -> Result<Vec<Evidence>> {
+        let Some((_, first)) = digests.first() else { return Ok(Vec::new()) };
+        first.counters.store_reads.add(1);
+        let mut evidence = Vec::with_capacity(digests.len());
+        let mut ranges = Vec::with_capacity(digests.len());
+        for &(digest, shard) in digests {
+            let question = shard.question(digest);
+            ranges.push(shard.slice.outer_range(&question.range));
+            evidence.push(question);
+        }
+        let each = &mut |index: usize, outer: Digest, record: &[u8]| {
+            let (inner, evidence) = (digests[index].1.slice.inner(outer), &mut evidence[index]);
+            if evidence.range.contains(&inner) {
+                evidence.digests.push(inner);
+                visitor(index, outer, record);
+            }
+        };
+        store.read_many(&ranges, each).map_err(Error::Remote)?;
+        Ok(evidence)
     }
 
     /// Visits the records of a range of the filter's digests.
@@ -216,21 +248,13 @@ impl Evidence {
 }
 
 impl Writer<'_> {
-    /// [`Shard::read`], for who is about to change what is there.
-    pub(super) fn read(
-        &self,
-        digest: Digest,
-        store: &impl Store,
-        visitor: impl FnMut(Digest, &[u8]),
-    ) -> Result<Evidence> {
-        let mut evidence = self.shard.read(digest, store, visitor)?;
-        self.count_in_pending(&evidence.range, &mut evidence.digests);
-        Ok(evidence)
-    }
-
     /// Adds a fingerprint, before the store gets the record of the digest that
-    /// the evidence is of. A full filter grows.
-    pub(super) fn insert(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
+    /// the evidence is of; `false` if there is one already. A full filter grows.
+    pub(super) fn insert(&mut self, mut evidence: Evidence, store: &impl Store) -> Result<bool> {
+        self.count_in_pending(&evidence.range, &mut evidence.digests);
+        if evidence.proves_stored() {
+            return Ok(false);
+        }
         let inner = evidence.inner;
         let insert =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.insert(inner, remote);
@@ -249,7 +273,7 @@ impl Writer<'_> {
         outcome?;
         keys.fetch_add(1, Ordering::Relaxed);
         self.pending.insert(inner);
-        Ok(())
+        Ok(true)
     }
 
     /// The store has removed the record of a digest whose fingerprint is still to
@@ -260,7 +284,8 @@ impl Writer<'_> {
 
     /// Takes the fingerprint of a digest out that is [`Writer::gone`]; the evidence
     /// is of it, and read since.
-    pub(super) fn remove(&mut self, evidence: Evidence, store: &impl Store) -> Result<()> {
+    pub(super) fn remove(&mut self, mut evidence: Evidence, store: &impl Store) -> Result<()> {
+        self.count_in_pending(&evidence.range, &mut evidence.digests);
         let inner = evidence.inner;
         let remove =
             |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.remove(inner, remote);
@@ -309,12 +334,30 @@ impl Writer<'_> {
         }
     }
 
-    /// Verifies the filter against the store.
-    pub(super) fn check(&self, store: &impl Store) -> Result<(), String> {
-        let mut staged = Staged::default();
+    /// Verifies the filter against the store; returns how many fingerprints more
+    /// than keys it has.
+    pub(super) fn check(&self, store: &impl Store) -> Result<u64, String> {
         let digests = self.digests(&EVERY_DIGEST, store).map_err(|error| error.to_string())?;
-        staged.add(EVERY_DIGEST, digests);
-        self.shard.look(|filter| filter.check(&mut staged))
+        self.shard.look(|filter| {
+            if let Some(denied) = digests.iter().find(|digest| !filter.contains(**digest)) {
+                return Err(format!("{denied:?} is stored and is answered \"absent\""));
+            }
+            let (held, keys) = (filter.stats().len, digests.len());
+            match held.checked_sub(keys) {
+                None => Err(format!("{held} fingerprints for {keys} keys")),
+                Some(0) => {
+                    let mut staged = Staged::default();
+                    staged.add(EVERY_DIGEST, digests);
+                    filter.check(&mut staged).map(|()| 0)
+                }
+                // Which slots are the orphans' nobody knows; what needs no keys
+                // is verified by who loads it.
+                Some(orphans) => match load_ordered(&filter.save()) {
+                    Ok(_) => Ok(orphans as u64),
+                    Err(broken) => Err(broken.to_string()),
+                },
+            }
+        })
     }
 
     /// Puts a filter with room for half as many keys again, and for `room` at

@@ -97,7 +97,7 @@ impl<S: Store> Sidecar<S> {
     pub fn added_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
         let digests: Vec<_> =
             keys.iter().map(|key| (self.guard.hasher.digest(key), Vec::new())).collect();
-        self.guard.write(&digests)
+        self.guard.write(digests)
     }
 
     /// A key is stored no longer. `false` when it was not known.

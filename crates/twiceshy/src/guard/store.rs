@@ -24,6 +24,23 @@ pub trait Store: Send + Sync {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError>;
 
+    /// [`Store::read`] for many ranges, in the order of their starts: one read. The
+    /// visitor is told which range it is; ranges may overlap. For stores where that
+    /// is cheaper than one read after the other, which it is otherwise.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        for (index, range) in ranges.iter().enumerate() {
+            self.read(range.clone(), &mut |digest, record| visitor(index, digest, record))?;
+        }
+        Ok(())
+    }
+
     /// Visits the record of one digest, and says whether there is one. For stores
     /// where that is cheaper than the start of a range: [`Store::read`] is then
     /// asked only if there is none. `None`: this store is not one of them.
@@ -112,6 +129,20 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let records = self.records.read().expect(WHOLE);
+        for (index, range) in ranges.iter().enumerate() {
+            let found = records.range(range.clone());
+            found.for_each(|(digest, record)| visitor(index, *digest, record));
+        }
+        Ok(())
+    }
+
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
         self.writes.fetch_add(1, Ordering::Relaxed);
         let mut records = self.records.write().expect(WHOLE);
@@ -146,6 +177,14 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
         (**self).read(range, visitor)
+    }
+
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        (**self).read_many(ranges, visitor)
     }
 
     fn find(

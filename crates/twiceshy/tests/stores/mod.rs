@@ -88,6 +88,14 @@ impl<H: Fn(Call, When) -> Result<(), RemoteError> + Send + Sync> Store for Hooke
         self.around(Call::Read, |memory| memory.read(range, visitor))
     }
 
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.around(Call::Read, |memory| memory.read_many(ranges, visitor))
+    }
+
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
         self.around(Call::Write, |memory| memory.write(changes))
     }
