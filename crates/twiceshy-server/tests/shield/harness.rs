@@ -55,8 +55,18 @@ pub fn postgres(table: &PostgresOptions, options: &ShieldOptions) -> Result<Runn
 }
 
 pub fn redis(address: &str, options: &ShieldOptions) -> Result<Running, Failure> {
+    redis_after(address, options, || ())
+}
+
+/// Something happens between the first connection and the filter's opening.
+pub fn redis_after(
+    address: &str,
+    options: &ShieldOptions,
+    happens: impl FnOnce(),
+) -> Result<Running, Failure> {
     start(async {
         let server = RedisServer::connect(address, TIMEOUT).await?;
+        happens();
         Ok(Backend::Redis(Redis::open(server, options, |_, _| ()).await?))
     })
 }
@@ -107,7 +117,7 @@ impl Running {
     }
 }
 
-/// Waits until something is so, at most twenty seconds.
+/// Waits until something is so, at most a minute.
 pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {

@@ -5,5 +5,6 @@ mod client;
 mod faults;
 mod harness;
 mod postgres;
+mod power;
 mod redis;
 mod upstreams;
