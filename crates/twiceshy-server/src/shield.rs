@@ -22,6 +22,9 @@
 mod changes;
 mod origin;
 mod resync;
+mod seen;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,13 +33,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
 use twiceshy::{Digest, Guard, Store as _};
 use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 
 use crate::backend::Failure;
+use crate::blocking::blocking;
 use crate::upstream::Upstream;
 
 use changes::Changes;
@@ -75,7 +79,10 @@ struct Inner<U> {
     trusted: AtomicBool,
     /// Keys that the store was asked for.
     asked: AtomicU64,
-    resyncing: tokio::sync::Mutex<()>,
+    /// Whose turn it is to resync.
+    resyncing: Arc<tokio::sync::Mutex<()>>,
+    /// A resync that goes on should not.
+    stopping: AtomicBool,
     /// Resyncs so far.
     seed: AtomicU64,
 }
@@ -127,7 +134,8 @@ impl<U: Upstream> Shield<U> {
             durable,
             trusted: AtomicBool::new(found == State::Whole && !options.resync_at_start),
             asked: AtomicU64::new(0),
-            resyncing: tokio::sync::Mutex::default(),
+            resyncing: Arc::default(),
+            stopping: AtomicBool::new(false),
             seed: AtomicU64::new(0),
         });
         match found {
@@ -195,7 +203,7 @@ impl<U: Upstream> Shield<U> {
         let keys: Vec<Bytes> = records.iter().map(|(key, _)| key.clone()).collect();
         let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
         // Until the store has answered.
-        let _adding = self.inner.changes.add(digests);
+        let _adding = self.inner.changes.add(digests).await;
         self.inner.learn_of(keys).await?;
         upstream.set(records).await
     }
@@ -218,7 +226,7 @@ impl<U: Upstream> Shield<U> {
     pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let keys = self.inner.canonical_or_refused(keys)?;
         let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
-        let _adding = self.inner.changes.announce(digests);
+        let _adding = self.inner.changes.announce(digests).await;
         self.inner.learn_of(keys).await
     }
 
@@ -264,6 +272,9 @@ impl<U: Upstream> Shield<U> {
         let _ = (&mut self.resyncs).await;
         let inner = Arc::clone(&self.inner);
         drop(self);
+        // What nobody waits for any more may still be at work.
+        inner.stopping.store(true, Ordering::Relaxed);
+        drop(inner.resyncing.lock().await);
         blocking(move || match Arc::try_unwrap(inner) {
             Ok(inner) => inner.close(),
             // A write whose client did not wait still has it; the next start resyncs.
@@ -420,13 +431,6 @@ fn log(resynced: Result<Resynced, Failure>) {
     }
 }
 
-/// Runs what waits for the disk where nobody else waits for it.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))
-}
-
 /// Why a sidecar was not opened, and what to do if the power was lost.
 fn not_opened(error: &twiceshy_store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
@@ -438,8 +442,4 @@ fn not_opened(error: &twiceshy_store::Error, directory: &Path, found: State) -> 
         _ => String::new(),
     };
     Failure::Store(format!("{error}{remedy}"))
-}
-
-fn panicked() -> Failure {
-    Failure::Store("it panicked; see the log and restart the server".into())
 }
