@@ -50,7 +50,7 @@ impl RedisServer {
                  redis://[:password@]host[:port][/database]"
             ))
         })?;
-        let server = RedisServer { client, timeout, link: Link::default() };
+        let server = RedisServer { client, timeout, link: Link::new(timeout) };
         let mut cluster = Cmd::new();
         cluster.arg("INFO").arg("cluster");
         let info = server.one(&cluster).await?;

@@ -1,5 +1,6 @@
 //! Stores that die, come back, or do not answer.
 
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +8,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
-use crate::harness::{Running, TIMEOUT, eventually, options, postgres, redis, table};
+use crate::harness::{
+    Running, TIMEOUT, eventually, options, postgres, postgres_after, redis, table,
+};
 use crate::upstreams::{PostgresServer, RedisServer};
 
 /// What clients saw that ask for keys 0 to 999, all stored, and as many that are
@@ -143,4 +146,49 @@ fn a_store_that_does_not_answer_keeps_nobody_waiting() {
     drop(server);
     let failure = redis(&address, &options(directory.path())).err().expect("it is down");
     assert!(failure.to_string().starts_with("the store is down: "), "{failure}");
+}
+
+/// A server that takes connections and says nothing.
+#[test]
+fn a_postgres_that_never_answers_is_down() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("an address").port();
+    let directory = TempDir::new().expect("a directory");
+    let mut table = table(&format!("postgres://me@127.0.0.1:{port}/me"), "t", "k", None);
+    table.timeout = Duration::from_millis(300);
+    let failure = postgres(&table, &options(directory.path())).err().expect("it is down");
+    assert_eq!(
+        failure.to_string(),
+        "the store is down: no answer in 300ms while connecting; see what keeps the server from \
+         it (its load, a lock on the table, a network that swallows packets), or wait longer with \
+         --store-timeout"
+    );
+}
+
+/// Somebody has locked the table: what reads it waits for ever, as for a dead disk.
+#[test]
+fn a_scan_of_a_table_that_gives_nothing_ends() {
+    let server = PostgresServer::start();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('a')");
+    let directory = TempDir::new().expect("a directory");
+    let mut table = table(&server.address(), "t", "k", None);
+    table.scan_timeout = Duration::from_millis(300);
+    let failure_while_locked = || {
+        let mut lock = None;
+        let lock_it = || lock = Some(server.locked("t"));
+        let opened = postgres_after(&table, &options(directory.path()), lock_it);
+        opened.err().expect("the table is locked").to_string()
+    };
+    let failure = failure_while_locked();
+    let doing = "the store is down: no answer in 300ms while counting the keys; ";
+    assert!(failure.starts_with(doing), "{failure}");
+    assert!(failure.ends_with("or wait longer with --store-scan-timeout"), "{failure}");
+    // Counting does not need the table any more, reading it does.
+    server.sql("ANALYZE t");
+    let failure = failure_while_locked();
+    let doing = "the store is down: no answer in 300ms while reading the keys; ";
+    assert!(failure.starts_with(doing), "{failure}");
+    table.scan_timeout = 10 * TIMEOUT;
+    let running = postgres(&table, &options(directory.path())).expect("nobody has locked it");
+    assert_eq!(running.client().line("EXISTS a b"), Value::Integer(1));
 }

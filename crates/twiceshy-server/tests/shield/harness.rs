@@ -44,12 +44,23 @@ pub fn table(address: &str, table: &str, key: &str, value: Option<&str>) -> Post
         value: value.map(Into::into),
         connections: 2,
         timeout: TIMEOUT,
+        scan_timeout: 10 * TIMEOUT,
     }
 }
 
 pub fn postgres(table: &PostgresOptions, options: &ShieldOptions) -> Result<Running, Failure> {
+    postgres_after(table, options, || ())
+}
+
+/// Something happens between the first connection and the filter's opening.
+pub fn postgres_after(
+    table: &PostgresOptions,
+    options: &ShieldOptions,
+    happens: impl FnOnce(),
+) -> Result<Running, Failure> {
     start(async {
         let table = Table::connect(table).await?;
+        happens();
         Ok(Backend::Postgres(Postgres::open(table, options, |_, _| ()).await?))
     })
 }

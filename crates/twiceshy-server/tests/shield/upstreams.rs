@@ -5,6 +5,7 @@
 //! tests fail and say so.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
@@ -165,6 +166,25 @@ impl PostgresServer {
             .expect("psql runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Nobody reads or writes a table until what this returns is dropped.
+    pub fn locked(&self, table: &str) -> impl Drop + use<> {
+        let mut child = Command::new(self.programs.join("psql"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"])
+            .args(["-d", "postgres", "-q"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("psql runs");
+        let stdin = child.stdin.as_mut().expect("it is piped");
+        let sql = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE;\n");
+        stdin.write_all(sql.as_bytes()).expect("it reads");
+        let granted = format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass
+             AND mode = 'AccessExclusiveLock' AND granted"
+        );
+        eventually("the table is locked", || self.sql(&granted) == "1");
+        Process(child)
     }
 
     /// Statements of clients so far that begin like this.

@@ -57,6 +57,11 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..))]
     store_timeout: u64,
+
+    /// Seconds that PostgreSQL may give nothing while its keys are counted or read
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    store_scan_timeout: u64,
 }
 
 impl UpstreamArgs {
@@ -90,6 +95,7 @@ impl UpstreamArgs {
                     value: self.value.clone(),
                     connections: self.store_connections,
                     timeout,
+                    scan_timeout: Duration::from_secs(self.store_scan_timeout),
                 };
                 let shield: Postgres = open(Table::connect(&asked).await?, &options).await?;
                 Ok(Some(Backend::Postgres(shield)))
