@@ -175,13 +175,29 @@ impl<U: Upstream> Shield<U> {
     }
 
     pub(crate) async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let inner = &self.inner;
-        let passed = inner.passed(keys);
+        self.values(keys, async |passed| self.inner.upstream.values(passed).await).await
+    }
+
+    /// MGET: nil also for what GET would refuse. That the store has it after all does
+    /// the filter no harm: it knows the key.
+    pub(crate) async fn get_many_or_nil(
+        &self,
+        keys: &[Bytes],
+    ) -> Result<Vec<Option<Bytes>>, Failure> {
+        self.values(keys, async |passed| self.inner.upstream.values_or_nil(passed).await).await
+    }
+
+    async fn values(
+        &self,
+        keys: &[Bytes],
+        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Vec<Option<Bytes>>, Failure>,
+    ) -> Result<Vec<Option<Bytes>>, Failure> {
+        let passed = self.inner.passed(keys);
         if passed.0.is_empty() {
             return Ok(vec![None; keys.len()]);
         }
-        let found = inner.upstream.values(&passed.1).await?;
-        inner.answered(keys.len(), passed, found, Option::is_some)
+        let found = ask(&passed.1).await?;
+        self.inner.answered(keys.len(), passed, found, Option::is_some)
     }
 
     pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {

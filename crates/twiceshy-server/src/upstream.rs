@@ -32,6 +32,14 @@ pub trait Upstream: Send + Sync + 'static {
         keys: &[Bytes],
     ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send;
 
+    /// The values of keys for MGET: nil also for what GET would refuse.
+    fn values_or_nil(
+        &self,
+        keys: &[Bytes],
+    ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send {
+        self.values(keys)
+    }
+
     /// Whether keys are stored.
     fn exist(&self, keys: &[Bytes]) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send;
 
