@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
-use crate::harness::{
-    Running, TIMEOUT, eventually, options, postgres, postgres_after, redis, table,
-};
-use crate::upstreams::{PostgresServer, RedisServer};
+use crate::harness::{Running, TIMEOUT, options, postgres, postgres_after, redis, table};
+use crate::upstreams::{PostgresServer, RedisServer, eventually};
 
 /// What clients saw that ask for keys 0 to 999, all stored, and as many that are
 /// not.
@@ -191,4 +189,32 @@ fn a_scan_of_a_table_that_gives_nothing_ends() {
     table.scan_timeout = 10 * TIMEOUT;
     let running = postgres(&table, &options(directory.path())).expect("nobody has locked it");
     assert_eq!(running.client().line("EXISTS a b"), Value::Integer(1));
+}
+
+/// One of two connections is lost and cannot be made again. Its turn comes every
+/// second time; the other one answers then.
+#[test]
+fn a_connection_that_is_lost_hides_no_other() {
+    let server = PostgresServer::start();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('a')");
+    server.sql("CREATE DATABASE shop TEMPLATE postgres");
+    let directory = TempDir::new().expect("a directory");
+    let address = server.address();
+    let address = format!("{}shop", address.strip_suffix("postgres").expect("a database"));
+    let table = table(&address, "t", "k", None);
+    let running = postgres(&table, &options(directory.path())).expect("it is a table");
+    let mut client = running.client();
+    let ours = "FROM pg_stat_activity WHERE datname = 'shop' AND application_name = 'twiceshy'";
+    let mut is_there = || client.line("EXISTS a b") == Value::Integer(1);
+    assert!((0..4).all(|_| is_there()));
+    let sessions = || server.sql(&format!("SELECT count(*) {ours}"));
+    eventually("only the two for look-ups are left", || sessions() == "2");
+    server.sql("ALTER DATABASE shop ALLOW_CONNECTIONS false");
+    server.sql(&format!("SELECT pg_terminate_backend(pid) FROM (SELECT pid {ours} LIMIT 1) one"));
+    eventually("one is lost", || sessions() == "1");
+    // A query may fail before the end of its connection is heard of, and none after.
+    eventually("it has been noticed", || (0..4).all(|_| is_there()));
+    assert!((0..100).all(|_| is_there()));
+    server.sql("ALTER DATABASE shop ALLOW_CONNECTIONS true");
+    eventually("there are two again", || is_there() && sessions() == "2");
 }

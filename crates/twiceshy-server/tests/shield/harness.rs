@@ -4,8 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -125,14 +124,5 @@ impl Running {
         runtime.block_on(serving).expect("the server does not panic");
         let server = Arc::into_inner(server).expect("nobody else has it");
         runtime.block_on(server.backend.close()).expect("closed");
-    }
-}
-
-/// Waits until something is so, at most a minute.
-pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "not within 60 s: {what}");
-        thread::sleep(Duration::from_millis(10));
     }
 }

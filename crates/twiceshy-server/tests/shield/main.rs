@@ -7,4 +7,5 @@ mod harness;
 mod postgres;
 mod power;
 mod redis;
+#[path = "../upstreams/mod.rs"]
 mod upstreams;

@@ -7,8 +7,8 @@ use tempfile::TempDir;
 use twiceshy_server::ShieldOptions;
 
 use crate::client::Value;
-use crate::harness::{Running, eventually, options, redis, redis_after};
-use crate::upstreams::RedisServer;
+use crate::harness::{Running, options, redis, redis_after};
+use crate::upstreams::{RedisServer, eventually};
 
 /// The files of a live server as they are now: what a crash leaves. A loss of power
 /// may leave those of any moment since the last that waited for the disk.

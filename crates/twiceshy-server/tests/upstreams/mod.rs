@@ -11,12 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::harness::eventually;
+
+/// Waits until something is so, at most a minute.
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not within 60 s: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
 
 const MISSING: &str = "is missing; install it with scripts/servers.sh";
 
