@@ -66,6 +66,7 @@ fn postgres_by_flags_and_by_environment() {
     for (flags, store, said) in [
         ("", &address[..], "needs --table and --key"),
         (table, "redis://127.0.0.1:1", "are for PostgreSQL"),
+        ("", "rediss://:secret@127.0.0.1", "asks for TLS"),
         (table, "mysql://me:secret@127.0.0.1", "begins with \"mysql\""),
         ("--table nobody --key email", &address, "there is no table \"nobody\""),
     ] {

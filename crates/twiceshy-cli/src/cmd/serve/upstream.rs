@@ -111,6 +111,9 @@ impl UpstreamArgs {
             ("redis" | "redis+unix" | "unix", ..) => {
                 Err("--table, --key and --value are for PostgreSQL; Redis has keys only".into())
             }
+            ("rediss", ..) => Err("the store's address asks for TLS, which is not \
+                 supported; run this server beside the store, or use a tunnel and redis://"
+                .into()),
             // Never the address itself: it may have a password.
             _ => Err(format!(
                 "the store's address begins with {scheme:?}; expected postgres://... or redis://..."
