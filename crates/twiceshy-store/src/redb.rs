@@ -126,7 +126,10 @@ impl Store for Redb {
         digest: Digest,
         visitor: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, RemoteError> {
-        let found = self.records().get(to_bytes(digest))?;
+        // For as long as what was found: `get` of redb 4.4 does not keep the
+        // transaction, whatever its documentation says, and the page would be freed.
+        let records = self.records();
+        let found = records.get(to_bytes(digest))?;
         Ok(Some(found.inspect(|record| visitor(record.value())).is_some()))
     }
 
@@ -232,5 +235,32 @@ impl StorageBackend for Backend {
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.file.query_lock_range(start, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Others may write while somebody looks at what was found: its page stays. With
+    /// debug assertions `redb` panics if it would not.
+    #[test]
+    fn what_is_looked_at_stays_while_others_write() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+        let path = directory.path().join("records.redb");
+        let Ok(store) = Redb::open(&path, &options) else { panic!("it opens") };
+        let digest = Digest::new([1, 1]);
+        store.write(&[(digest, Some(b"old"))]).expect("written");
+        let mut seen = Vec::new();
+        let found = store.find(digest, &mut |record| {
+            for _ in 0..4 {
+                store.write(&[(digest, Some(b"new"))]).expect("written");
+            }
+            seen = record.to_vec();
+        });
+        assert_eq!((found.expect("read"), &seen[..]), (Some(true), &b"old"[..]));
+        store.find(digest, &mut |record| seen = record.to_vec()).expect("read");
+        assert_eq!(seen, b"new");
     }
 }
