@@ -61,23 +61,33 @@ resp() {
   redis-benchmark -p "$1" -c "$clients" -P "$3" -n $((${4:-200000} * seconds / 5)) -r "$keys" -q \
     GET "$2:__rand_int__" 2>/dev/null | tr '\r' '\n' | sed -n 's/.*: \([0-9.]*\) requests per second.*/\1/p' | tail -1
 }
-# The same of PostgreSQL, which pgbench asks with prepared statements.
+# The same of PostgreSQL, which pgbench asks with prepared statements: first part of
+# the keys, pipeline.
 sql() {
-  echo "\\set n random(0, $keys - 1)
-SELECT v FROM users WHERE k = '$1:' || lpad(:n::text, 12, '0');" >"$work/$1.sql"
+  local script="$work/$1-$2.sql"
+  for n in $(seq "$2"); do echo "\\set n$n random(0, $keys - 1)"; done >"$script"
+  if (($2 > 1)); then echo '\startpipeline' >>"$script"; fi
+  for n in $(seq "$2"); do
+    echo "SELECT v FROM users WHERE k = '$1:' || lpad(:n$n::text, 12, '0');"
+  done >>"$script"
+  if (($2 > 1)); then echo '\endpipeline' >>"$script"; fi
   "$programs/pgbench" -h 127.0.0.1 -p "$pg" -U postgres -n -M prepared -c "$clients" -j 2 -T "$seconds" \
-    -f "$work/$1.sql" postgres 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+    -f "$script" postgres 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p' | awk -v each="$2" '{ print $1 * each }'
 }
 row() { printf '%-44s %12.0f %12.0f %8.2f\n' "$1" "$2" "$3" "$(echo "$3 / $2" | bc -l)"; }
 
 printf '%-44s %12s %12s %8s\n' 'look-ups per second' directly 'through us' ratio
-row 'PostgreSQL, misses' "$(sql miss)" "$(resp "${shields[0]}" miss 1)"
-row 'PostgreSQL, misses, 16 in a pipeline of ours' "$(sql miss)" "$(resp "${shields[0]}" miss 16 1000000)"
-row 'PostgreSQL, hits' "$(sql user)" "$(resp "${shields[0]}" user 1 50000)"
-row 'Redis, misses' "$(resp "$redis" miss 1)" "$(resp "${shields[1]}" miss 1)"
-row 'Redis, misses, 16 in a pipeline' "$(resp "$redis" miss 16 1000000)" "$(resp "${shields[1]}" miss 16 1000000)"
-row 'Redis, hits' "$(resp "$redis" user 1)" "$(resp "${shields[1]}" user 1)"
-row 'Redis, hits, 16 in a pipeline' "$(resp "$redis" user 16 1000000)" "$(resp "${shields[1]}" user 16 1000000)"
+for pipeline in 1 16 100; do
+  many=$((pipeline == 1 ? 200000 : pipeline == 16 ? 1000000 : 3000000))
+  row "PostgreSQL, misses, $pipeline at once" "$(sql miss $pipeline)" "$(resp "${shields[0]}" miss $pipeline $many)"
+done
+row 'PostgreSQL, hits' "$(sql user 1)" "$(resp "${shields[0]}" user 1 50000)"
+for pipeline in 1 16; do
+  many=$((pipeline == 1 ? 200000 : 1000000))
+  for kind in miss user; do
+    row "Redis, $kind, $pipeline at once" "$(resp "$redis" $kind $pipeline $many)" "$(resp "${shields[1]}" $kind $pipeline $many)"
+  done
+done
 for port in "${shields[@]}"; do
   redis-cli -p "$port" ts.stats | paste - - | grep -E '^(queries|absent|false_positives)' | tr '\n' ' '
   echo

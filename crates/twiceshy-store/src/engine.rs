@@ -4,8 +4,8 @@ use std::path::Path;
 
 use twiceshy::{Digest, RemoteError, Store};
 
-/// A store on a local disk. Records are keyed by the 16 bytes of their digest,
-/// high byte first, so that the order of bytes is the order of digests.
+/// A store on a local disk. Records are keyed by their digests as 128-bit numbers,
+/// so that their order is the order of digests.
 pub trait Engine: Store + Sized {
     /// What its file or folder is called after the dot.
     const EXTENSION: &'static str;
@@ -61,18 +61,14 @@ impl<E: Into<RemoteError>> From<E> for OpenError {
     }
 }
 
-/// Bytes of a digest.
-pub(crate) const DIGEST_BYTES: usize = 16;
-
-pub(crate) fn to_bytes(digest: Digest) -> [u8; DIGEST_BYTES] {
+/// A digest as the number by which it is ordered.
+pub(crate) fn to_number(digest: Digest) -> u128 {
     let [high, low] = digest.words();
-    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+    u128::from(high) << 64 | u128::from(low)
 }
 
-pub(crate) fn from_bytes(bytes: [u8; DIGEST_BYTES]) -> Digest {
-    let (high, low) = bytes.split_at(DIGEST_BYTES / 2);
-    let word = |half: &[u8]| u64::from_be_bytes(half.try_into().expect("half of a digest"));
-    Digest::new([word(high), word(low)])
+pub(crate) fn from_number(number: u128) -> Digest {
+    Digest::new([(number >> 64) as u64, number as u64])
 }
 
 #[cfg(test)]
@@ -80,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_bytes_is_the_order_of_digests() {
+    fn the_order_of_numbers_is_the_order_of_digests() {
         let words = [0, 1, 255, 256, 1 << 63, u64::MAX];
         let digests: Vec<Digest> =
             words.iter().flat_map(|&high| words.map(|low| Digest::new([high, low]))).collect();
         assert!(digests.is_sorted());
-        assert!(digests.iter().map(|&digest| to_bytes(digest)).is_sorted());
-        assert!(digests.iter().all(|&digest| from_bytes(to_bytes(digest)) == digest));
-        assert_eq!(to_bytes(Digest::new([0x0102, 3]))[6..], [1, 2, 0, 0, 0, 0, 0, 0, 0, 3]);
+        assert!(digests.iter().map(|&digest| to_number(digest)).is_sorted());
+        assert!(digests.iter().all(|&digest| from_number(to_number(digest)) == digest));
+        assert_eq!(to_number(Digest::new([0x0102, 3])), 0x0102 << 64 | 3);
     }
 }

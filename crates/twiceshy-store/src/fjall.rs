@@ -10,7 +10,7 @@ use fjall::config::FilterPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
-use crate::engine::{Durability, Engine, EngineOptions, OpenError, from_bytes, to_bytes};
+use crate::engine::{Durability, Engine, EngineOptions, OpenError, from_number, to_number};
 
 const TAG: &str = "tag";
 const GENERATION: &str = "generation";
@@ -69,6 +69,11 @@ impl Engine for Fjall {
     }
 }
 
+/// The bytes of a digest, high byte first: their order is that of digests.
+fn to_bytes(digest: Digest) -> [u8; 16] {
+    to_number(digest).to_be_bytes()
+}
+
 impl Store for Fjall {
     fn read(
         &self,
@@ -81,7 +86,7 @@ impl Store for Fjall {
                 .as_ref()
                 .try_into()
                 .map_err(|_| format!("a record's key has {} bytes instead of 16", digest.len()))?;
-            visitor(from_bytes(digest), &record);
+            visitor(from_number(u128::from_be_bytes(digest)), &record);
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ use changes::{blocks_of, number_among, within};
 #[derive(Clone)]
 pub struct Adaptive<R> {
     rule: R,
-    runs: Runs,
+    pub(super) runs: Runs,
     spec: Spec,
     counts: Stats,
 }
@@ -162,7 +162,7 @@ impl<R: Rule> Adaptive<R> {
     }
 
     #[inline(always)]
-    fn place(&self, digest: Digest) -> Place {
+    pub(super) fn place(&self, digest: Digest) -> Place {
         Place::new(digest, self.runs.quotients())
     }
 
