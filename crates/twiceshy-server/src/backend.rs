@@ -21,7 +21,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The values of keys: GET and MGET.
+    /// The values of keys: GET.
     ///
     /// # Errors
     /// When the store failed.
@@ -30,6 +30,19 @@ impl Backend {
             Backend::Embedded(embedded) => embedded.get_many(keys),
             Backend::Postgres(postgres) => postgres.get_many(keys).await,
             Backend::Redis(redis) => redis.get_many(keys).await,
+        }
+    }
+
+    /// The values of keys: MGET, which has a nil also for a key whose value is of a
+    /// type that GET refuses.
+    ///
+    /// # Errors
+    /// When the store failed.
+    pub async fn get_many_or_nil(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+        match self {
+            Backend::Embedded(embedded) => embedded.get_many(keys),
+            Backend::Postgres(postgres) => postgres.get_many_or_nil(keys).await,
+            Backend::Redis(redis) => redis.get_many_or_nil(keys).await,
         }
     }
 

@@ -10,11 +10,11 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::spawn_blocking;
 use twiceshy::{Guard, Store as _};
 use twiceshy_store::{GuardedStore, Redb};
 
 use crate::backend::Failure;
+use crate::blocking::blocking;
 
 /// A guarded store of our own, and the thread that writes to it.
 pub struct Embedded {
@@ -108,16 +108,6 @@ impl Embedded {
     }
 }
 
-/// Runs what waits for the disk where nobody else waits for it.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    match spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(_) => Err(Failure::Store("it panicked; see the log and restart the server".into())),
-    }
-}
-
 fn writer_is_gone() -> Failure {
     Failure::Store("its writer has stopped; see the log and restart the server".into())
 }
@@ -148,7 +138,7 @@ fn size(records: &[Record]) -> usize {
     records.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
-/// Of records with one key the last: a guard would count a new key twice.
+/// Of records with one key the last: the others would be overwritten at once.
 fn last_of_each(mut records: Vec<Record>) -> Vec<Record> {
     if records.len() > 1 {
         let mut seen = HashSet::with_capacity(records.len());

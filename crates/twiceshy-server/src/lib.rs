@@ -16,6 +16,7 @@
 #![deny(missing_docs)]
 
 mod backend;
+mod blocking;
 mod command;
 mod connection;
 pub mod demo;

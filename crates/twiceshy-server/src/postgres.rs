@@ -9,30 +9,32 @@
 //! clients cost about as many queries as there are connections. Every session is
 //! read-only.
 
+mod inspect;
 mod keys;
 mod names;
+mod session;
 
 use std::collections::{HashMap, HashSet};
-use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt as _;
+use futures_util::{TryFutureExt as _, TryStreamExt as _};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
-use tokio_postgres::config::{Config, Host, SslMode};
+use tokio_postgres::config::{Config, SslMode};
 use tokio_postgres::types::{FromSql, ToSql, Type};
-use tokio_postgres::{Client, NoTls, Row, Statement};
-use tracing::debug;
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::backend::Failure;
 use crate::shield::Shield;
 use crate::upstream::{CHUNK, Link, Upstream};
 
+use inspect::{Found, inspect, origin, refused};
 use keys::KeyType;
 use names::quoted;
+use session::{Step, connect, told};
 
 /// A filter in front of a table of PostgreSQL.
 pub type Postgres = Shield<Table>;
@@ -54,6 +56,8 @@ pub struct PostgresOptions {
     pub connections: usize,
     /// How long who asks waits for an answer.
     pub timeout: Duration,
+    /// How long counting the rows, or a scan of them, may give nothing.
+    pub scan_timeout: Duration,
 }
 
 /// A table of PostgreSQL.
@@ -78,6 +82,7 @@ const GATHERED: usize = 256;
 struct Lanes {
     config: Config,
     timeout: Duration,
+    scan_timeout: Duration,
     origin: String,
     key_type: KeyType,
     sql: Sql,
@@ -91,6 +96,7 @@ struct Sql {
     exist: String,
     scan: String,
     estimate: String,
+    count: String,
 }
 
 /// A connection with its prepared statements.
@@ -100,9 +106,6 @@ struct Lane {
     values: Statement,
     exist: Statement,
 }
-
-/// How long a scan may give nothing.
-const SCAN_SILENCE: Duration = Duration::from_secs(60);
 
 impl Table {
     /// Connects, and looks whether the table can be served.
@@ -125,18 +128,21 @@ impl Table {
             ));
         }
         config.application_name("twiceshy");
-        config.connect_timeout(options.timeout);
-        let client = connect(&config).await.map_err(Failure::Upstream)?;
-        let found = inspect(&client, options).await?;
+        let most = options.timeout;
+        let client = connect(&config, most).await.map_err(Failure::Upstream)?;
+        let found = Step::short("looking at the table", most)
+            .within(inspect(&client, options), Failure::Upstream)
+            .await?;
         let origin = origin(&config, &found);
         let sql = Sql::new(&found);
         let lanes = Arc::new(Lanes {
             config,
             timeout: options.timeout,
+            scan_timeout: options.scan_timeout,
             origin,
             key_type: found.key_type,
             sql,
-            links: (0..options.connections.max(1)).map(|_| Link::default()).collect(),
+            links: (0..options.connections.max(1)).map(|_| Link::new(options.timeout)).collect(),
             next: AtomicUsize::new(0),
         });
         // That the statements can be prepared.
@@ -205,8 +211,13 @@ impl Lanes {
         outcome
     }
 
+    /// A connection for one long query.
+    async fn session(&self) -> Result<Client, Failure> {
+        connect(&self.config, self.timeout).await.map_err(Failure::Upstream)
+    }
+
     async fn make_lane(&self) -> Result<Lane, String> {
-        let client = connect(&self.config).await?;
+        let client = connect(&self.config, self.timeout).await?;
         let most = format!("SET statement_timeout = {}", self.timeout.as_millis());
         let prepare = async {
             client.batch_execute(&most).await?;
@@ -246,17 +257,6 @@ impl Lanes {
     }
 }
 
-/// What was found of a table.
-struct Found {
-    oid: u32,
-    /// As SQL, and for people.
-    name: String,
-    key: String,
-    key_type: KeyType,
-    /// `None`: the row as JSON.
-    value: Option<(String, u32)>,
-}
-
 impl Sql {
     fn new(found: &Found) -> Self {
         let Found { name: table, key_type, .. } = found;
@@ -273,145 +273,17 @@ impl Sql {
             values: format!("SELECT {selected}, {value} FROM {table} AS t WHERE {asked}"),
             exist: format!("SELECT {selected} FROM {table} AS t WHERE {asked}"),
             scan: format!("SELECT {selected} FROM {table} AS t"),
-            // Nobody has counted yet: -1.
             estimate: format!(
-                "SELECT CASE WHEN reltuples < 0 THEN (SELECT count(*) FROM {table})
-                             ELSE reltuples::bigint END
-                 FROM pg_catalog.pg_class WHERE oid = {}",
+                "SELECT reltuples::bigint FROM pg_catalog.pg_class WHERE oid = {}",
                 found.oid
             ),
+            count: format!("SELECT count(*) FROM {table}"),
         }
     }
 }
 
-/// A session that cannot write.
-async fn connect(config: &Config) -> Result<Client, String> {
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| told(&error))?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            debug!(reason = told(&error), "a connection to PostgreSQL ended");
-        }
-    });
-    let read_only = "SET default_transaction_read_only = on";
-    client.batch_execute(read_only).await.map_err(|error| told(&error))?;
-    Ok(client)
-}
-
-/// Looks whether a table can be served.
-async fn inspect(client: &Client, options: &PostgresOptions) -> Result<Found, Failure> {
-    let PostgresOptions { key, value, .. } = options;
-    let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
-    let asked = names::table(&options.table).map_err(refused)?;
-    let found = client
-        .query_opt(
-            "SELECT c.oid, n.nspname, c.relname, c.relkind::text,
-                    pg_catalog.current_setting('server_encoding')
-             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.oid = pg_catalog.to_regclass($1)::oid",
-            &[&asked],
-        )
-        .await
-        .map_err(down)?;
-    let Some(row) = found else {
-        return Err(refused(format!(
-            "there is no table {asked}; names are taken as they are, so check upper and lower \
-             case, and give the schema if it is not in the search path"
-        )));
-    };
-    let (oid, schema, table): (u32, String, String) = (row.get(0), row.get(1), row.get(2));
-    let (kind, encoding): (String, String) = (row.get(3), row.get(4));
-    let name = format!("{}.{}", quoted(&schema), quoted(&table));
-    if !matches!(&kind[..], "r" | "p" | "m") {
-        return Err(refused(format!(
-            "{name} is no table; give a table, a partitioned table or a materialized view"
-        )));
-    }
-    let column = async |column: &str| {
-        let found = client
-            .query_opt(
-                "SELECT a.attnum, a.atttypid,
-                        pg_catalog.format_type(a.atttypid, a.atttypmod),
-                        COALESCE(c.collisdeterministic, true)
-                 FROM pg_catalog.pg_attribute a
-                 LEFT JOIN pg_catalog.pg_collation c ON c.oid = a.attcollation
-                 WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped",
-                &[&oid, &column],
-            )
-            .await
-            .map_err(down)?;
-        found.ok_or_else(|| {
-            refused(format!("{name} has no column {}; a key is one column", quoted(column)))
-        })
-    };
-    let row = column(key).await?;
-    let (number, key_oid, type_name): (i16, u32, String) = (row.get(0), row.get(1), row.get(2));
-    let unusable = |reason: &str| {
-        Err(refused(format!("the column {} of {name} cannot be the key: {reason}", quoted(key))))
-    };
-    let Some(key_type) = KeyType::of(key_oid) else {
-        return unusable(&format!(
-            "its type is {type_name}; supported are text, varchar, bytea, uuid, smallint, integer \
-             and bigint"
-        ));
-    };
-    if !row.get::<_, bool>(3) {
-        return unusable("by its collation different texts can be equal");
-    }
-    if key_type == KeyType::Text && encoding == "SQL_ASCII" {
-        return unusable("the database's encoding SQL_ASCII does not say what its text is");
-    }
-    let unique = client
-        .query_one(
-            "SELECT EXISTS (
-                 SELECT FROM pg_catalog.pg_index
-                 WHERE indrelid = $1 AND indisunique AND indisvalid AND indpred IS NULL
-                   AND indnkeyatts = 1 AND indkey[0] = $2)",
-            &[&oid, &number],
-        )
-        .await
-        .map_err(down)?;
-    if !unique.get::<_, bool>(0) {
-        return unusable(
-            "it has no unique index of its own, so a key may be that of several rows; composite \
-             keys are not supported",
-        );
-    }
-    let value = match value {
-        Some(value) => Some((value.clone(), column(value).await?.get(1))),
-        None => None,
-    };
-    Ok(Found { oid, name, key: key.clone(), key_type, value })
-}
-
-/// Which table of which server, without its password.
-fn origin(config: &Config, found: &Found) -> String {
-    let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
-        let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
-        match host {
-            Host::Tcp(host) => format!("{host}:{port}"),
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
-    });
-    let hosts: Vec<String> = hosts.collect();
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    let Found { name, key, key_type, .. } = found;
-    let origin =
-        format!("postgres://{}/{database} {name} {key} {}", hosts.join(","), key_type.name());
-    // One line, whatever is in the names.
-    origin.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
-}
-
-fn refused(reason: impl Into<String>) -> Failure {
-    Failure::Refused(reason.into())
-}
-
-/// What an error says, and not only that there is one.
-fn told(error: &tokio_postgres::Error) -> String {
-    match (error.as_db_error(), error.source()) {
-        (Some(error), _) => error.message().to_string(),
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
-    }
+fn down(error: tokio_postgres::Error) -> Failure {
+    Failure::Upstream(told(&error))
 }
 
 /// Text or bytes as they come.
@@ -471,25 +343,32 @@ impl Upstream for Table {
     }
 
     async fn estimate(&self) -> Result<u64, Failure> {
-        let client = connect(&self.lanes.config).await.map_err(Failure::Upstream)?;
-        let row = client.query_one(&self.lanes.sql.estimate, &[]).await;
-        let row = row.map_err(|error| Failure::Upstream(told(&error)))?;
-        Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+        let client = self.lanes.session().await?;
+        let one = async |sql: &str, step: Step| {
+            let row = client.query_one(sql, &[]).map_err(down);
+            let row = step.within(row, Failure::Upstream).await?;
+            Ok::<i64, Failure>(row.get(0))
+        };
+        let Lanes { sql, timeout, scan_timeout, .. } = &*self.lanes;
+        let short = Step::short("estimating the number of keys", *timeout);
+        let mut keys = one(&sql.estimate, short).await?;
+        if keys < 0 {
+            // Nobody has counted yet.
+            keys = one(&sql.count, Step::long("counting the keys", *scan_timeout)).await?;
+        }
+        Ok(u64::try_from(keys).unwrap_or(0))
     }
 
     /// One query: all rows as of the moment it began.
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
-        let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
-        let client = connect(&self.lanes.config).await.map_err(Failure::Upstream)?;
+        let client = self.lanes.session().await?;
+        let step = Step::long("reading the keys", self.lanes.scan_timeout);
         let none: [&(dyn ToSql + Sync); 0] = [];
-        let mut rows =
-            std::pin::pin!(client.query_raw(&self.lanes.sql.scan, none).await.map_err(down)?);
+        let rows = client.query_raw(&self.lanes.sql.scan, none).map_err(down);
+        let mut rows = std::pin::pin!(step.within(rows, Failure::Upstream).await?);
         let (mut chunk, mut without_key) = (Vec::with_capacity(CHUNK), 0);
         loop {
-            let row = timeout(SCAN_SILENCE, rows.try_next()).await.map_err(|_| {
-                Failure::Upstream(format!("no row in {} s", SCAN_SILENCE.as_secs()))
-            })?;
-            let row = row.map_err(down)?;
+            let row = step.within(rows.try_next().map_err(down), Failure::Upstream).await?;
             let ended = row.is_none();
             match row.map(|row| raw(&row, 0)) {
                 Some(Some(key)) => chunk.push(key),

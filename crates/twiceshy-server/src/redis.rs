@@ -1,8 +1,8 @@
 //! [`Redis`]: a filter in front of a Redis server, which takes reads and writes.
 //!
 //! One connection that all share; requests of one call go as one pipeline. Keys are
-//! bytes, of whatever type: GET and MGET of one that is no string get the server's
-//! own WRONGTYPE error (where Redis itself gives MGET a nil).
+//! bytes, of whatever type: GET of one that is no string gets the server's own
+//! WRONGTYPE error, MGET a nil, as from the server itself.
 //!
 //! What changes keys without SET and DEL through the shield (other clients, RENAME,
 //! expiry) is behind its back; see [`Shield`]. A cluster is refused: a scan of one
@@ -50,7 +50,7 @@ impl RedisServer {
                  redis://[:password@]host[:port][/database]"
             ))
         })?;
-        let server = RedisServer { client, timeout, link: Link::default() };
+        let server = RedisServer { client, timeout, link: Link::new(timeout) };
         let mut cluster = Cmd::new();
         cluster.arg("INFO").arg("cluster");
         let info = server.one(&cluster).await?;
@@ -147,6 +147,14 @@ fn unexpected(reply: &Value) -> Failure {
     Failure::Upstream(format!("the Redis server answered {kind} where that makes no sense"))
 }
 
+fn value(reply: Value) -> Result<Option<Bytes>, Failure> {
+    match own_error(reply)? {
+        Value::BulkString(bytes) => Ok(Some(bytes.into())),
+        Value::Nil => Ok(None),
+        reply => Err(unexpected(&reply)),
+    }
+}
+
 fn count(reply: Value) -> Result<usize, Failure> {
     match own_error(reply)? {
         Value::Int(count) if count >= 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -169,12 +177,21 @@ impl Upstream for RedisServer {
 
     async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
         let replies = self.each("GET", keys).await?;
-        let value = |reply| match own_error(reply)? {
-            Value::BulkString(bytes) => Ok(Some(bytes.into())),
-            Value::Nil => Ok(None),
-            reply => Err(unexpected(&reply)),
-        };
         replies.into_iter().map(value).collect()
+    }
+
+    async fn values_or_nil(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+        let mut command = Cmd::new();
+        command.arg("MGET");
+        for key in keys {
+            command.arg(&key[..]);
+        }
+        match self.one(&command).await? {
+            Value::Array(replies) if replies.len() == keys.len() => {
+                replies.into_iter().map(value).collect()
+            }
+            reply => Err(unexpected(&reply)),
+        }
     }
 
     async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {

@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
         for keys in keys.chunks(LOOKUPS) {
             // Others have their turn.
             consume_budget().await;
-            match self.server.backend.get_many(keys).await {
+            match self.server.backend.get_many_or_nil(keys).await {
                 Ok(values) => {
                     self.time_lookups(&values);
                     bytes += values.iter().flatten().map(Bytes::len).sum::<usize>();

@@ -22,25 +22,29 @@
 mod changes;
 mod origin;
 mod resync;
+mod seen;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
 use twiceshy::{Digest, Guard, Store as _};
 use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 
 use crate::backend::Failure;
+use crate::blocking::blocking;
 use crate::upstream::Upstream;
 
 use changes::Changes;
-use origin::Origin;
+use origin::{Origin, State};
 
 pub use resync::Resynced;
 
@@ -52,7 +56,9 @@ pub struct ShieldOptions {
     /// How long after a resync the next one begins. `None`: never.
     pub resync: Option<Duration>,
     /// Whether it begins with one. Without, keys that were added while it was not
-    /// running are denied: only for stores that nobody else writes to.
+    /// running are denied: only for stores that nobody else writes to. What it is told
+    /// of then waits for the disk. After a run that began with a resync and had no
+    /// clean end there is one all the same: that run's notices waited for no disk.
     pub resync_at_start: bool,
 }
 
@@ -66,11 +72,17 @@ struct Inner<U> {
     upstream: U,
     sidecar: SidecarStore,
     changes: Arc<Changes>,
+    origin: Mutex<Origin>,
+    /// Whether what the sidecar is told of waits for the disk.
+    durable: bool,
     /// Whether the filter knows every key, as far as it was told.
     trusted: AtomicBool,
     /// Keys that the store was asked for.
     asked: AtomicU64,
-    resyncing: tokio::sync::Mutex<()>,
+    /// Whose turn it is to resync.
+    resyncing: Arc<tokio::sync::Mutex<()>>,
+    /// A resync that goes on should not.
+    stopping: AtomicBool,
     /// Resyncs so far.
     seed: AtomicU64,
 }
@@ -91,34 +103,51 @@ impl<U: Upstream> Shield<U> {
         options: &ShieldOptions,
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Self, Failure> {
-        // What a loss of power takes away the resync at the start brings back.
-        let durability =
-            if options.resync_at_start { Durability::Process } else { Durability::Power };
+        // What a loss of power takes away a resync at the next start brings back.
+        let durable = !options.resync_at_start;
+        let durability = if durable { Durability::Power } else { Durability::Process };
         let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
         let capacity = (capacity + capacity / 8).max(1 << 16);
         let store = Options::default().capacity(capacity).durability(durability);
         let (directory, origin) = (options.directory.clone(), upstream.origin());
-        let (sidecar, mut origin) = blocking(move || {
-            let sidecar: SidecarStore = store.open_sidecar(&directory, &mut |_, _| ())?;
-            let origin = Origin::open(&directory, origin)?;
-            Ok((sidecar, origin))
+        let (sidecar, origin, found) = blocking(move || {
+            let mut origin = Origin::open(&directory, origin)?;
+            let found = origin.state();
+            if found == State::Whole && !durable {
+                // Before anything is written that a loss of power takes back.
+                origin.set(State::Loose)?;
+            }
+            let sidecar: SidecarStore = store
+                .open_sidecar(&directory, &mut |_, _| ())
+                .map_err(|error| not_opened(&error, &directory, found))?;
+            if found == State::Partial {
+                origin.set(State::Partial)?;
+            }
+            Ok((sidecar, origin, found))
         })
         .await?;
         let inner = Arc::new(Inner {
             upstream,
             sidecar,
             changes: Arc::default(),
-            trusted: AtomicBool::new(false),
+            origin: Mutex::new(origin),
+            durable,
+            trusted: AtomicBool::new(found == State::Whole && !options.resync_at_start),
             asked: AtomicU64::new(0),
-            resyncing: tokio::sync::Mutex::default(),
+            resyncing: Arc::default(),
+            stopping: AtomicBool::new(false),
             seed: AtomicU64::new(0),
         });
-        if origin.is_whole() {
-            inner.trusted.store(!options.resync_at_start, Ordering::Release);
-        } else {
-            let built = inner.resync(progress).await?;
-            blocking(move || origin.set_whole()).await?;
-            info!(keys = built.keys, without_key = built.without_key, "the filter is built");
+        match found {
+            State::Partial => {
+                let built = inner.resync(progress).await?;
+                info!(keys = built.keys, without_key = built.without_key, "the filter is built");
+            }
+            State::Loose if !options.resync_at_start => warn!(
+                "the last run was not stopped cleanly, and a loss of power may have taken keys \
+                 from the filter: the store is asked for every key until a resync is done"
+            ),
+            State::Loose | State::Whole => (),
         }
         let resyncs = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
         Ok(Shield { inner, resyncs })
@@ -146,13 +175,29 @@ impl<U: Upstream> Shield<U> {
     }
 
     pub(crate) async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let inner = &self.inner;
-        let passed = inner.passed(keys);
+        self.values(keys, async |passed| self.inner.upstream.values(passed).await).await
+    }
+
+    /// MGET: nil also for what GET would refuse. That the store has it after all does
+    /// the filter no harm: it knows the key.
+    pub(crate) async fn get_many_or_nil(
+        &self,
+        keys: &[Bytes],
+    ) -> Result<Vec<Option<Bytes>>, Failure> {
+        self.values(keys, async |passed| self.inner.upstream.values_or_nil(passed).await).await
+    }
+
+    async fn values(
+        &self,
+        keys: &[Bytes],
+        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Vec<Option<Bytes>>, Failure>,
+    ) -> Result<Vec<Option<Bytes>>, Failure> {
+        let passed = self.inner.passed(keys);
         if passed.0.is_empty() {
             return Ok(vec![None; keys.len()]);
         }
-        let found = inner.upstream.values(&passed.1).await?;
-        inner.answered(keys.len(), passed, found, Option::is_some)
+        let found = ask(&passed.1).await?;
+        self.inner.answered(keys.len(), passed, found, Option::is_some)
     }
 
     pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
@@ -174,7 +219,7 @@ impl<U: Upstream> Shield<U> {
         let keys: Vec<Bytes> = records.iter().map(|(key, _)| key.clone()).collect();
         let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
         // Until the store has answered.
-        let _adding = self.inner.changes.add(digests);
+        let _adding = self.inner.changes.add(digests).await;
         self.inner.learn_of(keys).await?;
         upstream.set(records).await
     }
@@ -197,7 +242,7 @@ impl<U: Upstream> Shield<U> {
     pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let keys = self.inner.canonical_or_refused(keys)?;
         let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
-        let _adding = self.inner.changes.announce(digests);
+        let _adding = self.inner.changes.announce(digests).await;
         self.inner.learn_of(keys).await
     }
 
@@ -236,10 +281,22 @@ impl<U: Upstream> Shield<U> {
         self.inner.sidecar.guard()
     }
 
-    /// Leaves a snapshot.
-    pub(crate) async fn close(self) -> Result<(), Failure> {
+    /// Leaves a snapshot, and all that the filter was told of on disk.
+    pub(crate) async fn close(mut self) -> Result<(), Failure> {
         self.resyncs.abort();
-        self.snapshot().await
+        // However it ended.
+        let _ = (&mut self.resyncs).await;
+        let inner = Arc::clone(&self.inner);
+        drop(self);
+        // What nobody waits for any more may still be at work.
+        inner.stopping.store(true, Ordering::Relaxed);
+        drop(inner.resyncing.lock().await);
+        blocking(move || match Arc::try_unwrap(inner) {
+            Ok(inner) => inner.close(),
+            // A write whose client did not wait still has it; the next start resyncs.
+            Err(inner) => Ok(inner.sidecar.snapshot()?),
+        })
+        .await
     }
 }
 
@@ -263,8 +320,38 @@ impl<U: Upstream> Inner<U> {
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Resynced, Failure> {
         let resynced = resync::resync(self, progress).await?;
+        let inner = Arc::clone(self);
+        blocking(move || inner.scanned()).await?;
         self.trusted.store(true, Ordering::Release);
         Ok(resynced)
+    }
+
+    /// A scan was finished: the sidecar is whole, as far as it is on disk.
+    fn scanned(&self) -> Result<(), Failure> {
+        let mut origin = self.origin();
+        match origin.state() {
+            State::Partial | State::Loose if self.durable => {
+                // Which waits for the disk: what it was told of before this run as well.
+                self.sidecar.snapshot()?;
+                origin.set(State::Whole)
+            }
+            State::Partial => origin.set(State::Loose),
+            State::Loose | State::Whole => Ok(()),
+        }
+    }
+
+    fn origin(&self) -> MutexGuard<'_, Origin> {
+        // It says what was written last, whoever panicked.
+        self.origin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The end of a run. The sidecar is closed first: that may write to it as well.
+    fn close(self) -> Result<(), Failure> {
+        let (trusted, durable) = (self.is_trusted(), self.durable);
+        let mut origin = self.origin.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.sidecar.close()?;
+        // Without a resync it is what the run before has left.
+        if trusted && !durable { origin.settle() } else { Ok(()) }
     }
 
     /// The keys that the store has to be asked for, and their places.
@@ -360,13 +447,15 @@ fn log(resynced: Result<Resynced, Failure>) {
     }
 }
 
-/// Runs what waits for the disk where nobody else waits for it.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    spawn_blocking(work).await.unwrap_or_else(|_| Err(panicked()))
-}
-
-fn panicked() -> Failure {
-    Failure::Store("it panicked; see the log and restart the server".into())
+/// Why a sidecar was not opened, and what to do if the power was lost.
+fn not_opened(error: &twiceshy_store::Error, directory: &Path, found: State) -> Failure {
+    let remedy = match (error, found) {
+        (twiceshy_store::Error::Engine { .. }, State::Loose) => format!(
+            "; its last run was not stopped cleanly: if the power was lost, remove {}, and the \
+             filter is built again",
+            directory.display()
+        ),
+        _ => String::new(),
+    };
+    Failure::Store(format!("{error}{remedy}"))
 }

@@ -32,6 +32,14 @@ pub trait Upstream: Send + Sync + 'static {
         keys: &[Bytes],
     ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send;
 
+    /// The values of keys for MGET: nil also for what GET would refuse.
+    fn values_or_nil(
+        &self,
+        keys: &[Bytes],
+    ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send {
+        self.values(keys)
+    }
+
     /// Whether keys are stored.
     fn exist(&self, keys: &[Bytes]) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send;
 
@@ -55,9 +63,6 @@ pub trait Upstream: Send + Sync + 'static {
 /// Keys of one chunk of a scan.
 pub(crate) const CHUNK: usize = 1 << 14;
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(5);
-
 /// How long nobody tries again after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -67,6 +72,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Link<C> {
     /// Held while somebody connects; the others wait for the outcome.
     state: Mutex<State<C>>,
+    /// How long a connection may take to be made.
+    most: Duration,
 }
 
 struct State<C> {
@@ -77,9 +84,11 @@ struct State<C> {
     retry_at: Instant,
 }
 
-impl<C: Clone> Default for Link<C> {
-    fn default() -> Self {
+impl<C: Clone> Link<C> {
+    /// A connection may take so long to be made.
+    pub(crate) fn new(most: Duration) -> Self {
         Link {
+            most,
             state: Mutex::new(State {
                 connection: None,
                 reason: String::new(),
@@ -88,9 +97,7 @@ impl<C: Clone> Default for Link<C> {
             }),
         }
     }
-}
 
-impl<C: Clone> Link<C> {
     /// The connection, if it is `alive`, or a new one.
     pub(crate) async fn get(
         &self,
@@ -107,9 +114,9 @@ impl<C: Clone> Link<C> {
         if Instant::now() < state.retry_at {
             return Err(Failure::Upstream(state.reason.clone()));
         }
-        let connected = match timeout(CONNECT, connect).await {
+        let connected = match timeout(self.most, connect).await {
             Ok(connected) => connected,
-            Err(_) => Err(format!("no connection in {} s", CONNECT.as_secs())),
+            Err(_) => Err(format!("no connection in {:?}", self.most)),
         };
         match connected {
             Ok(connection) => {

@@ -139,7 +139,10 @@ impl Store for Redb {
         digest: Digest,
         visitor: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, RemoteError> {
-        let found = self.records().get(to_number(digest))?;
+        // For as long as what was found: `get` of redb 4.4 does not keep the
+        // transaction, whatever its documentation says, and the page would be freed.
+        let records = self.records();
+        let found = records.get(to_number(digest))?;
         Ok(Some(found.inspect(|record| visitor(record.value())).is_some()))
     }
 

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
 use crate::process::{Process, Random};
+use crate::upstreams::eventually;
 
 /// What a client knows of its own keys.
 #[derive(Default)]
@@ -19,7 +20,6 @@ struct Known {
     /// Keys of requests that had no answer when the server died, and what they
     /// would have become.
     unanswered: Vec<(String, Option<String>)>,
-    answers: usize,
 }
 
 const CLIENTS: u64 = 6;
@@ -30,6 +30,7 @@ fn write(
     client: u64,
     known: &mut Known,
     random: &mut Random,
+    answers: &AtomicUsize,
 ) -> io::Result<()> {
     let mut connection = Client::try_connect(address)?;
     loop {
@@ -56,7 +57,7 @@ fn write(
             assert!(matches!(reply, Value::Simple(_) | Value::Integer(_)), "{reply:?}");
             known.records.insert(key, value);
             known.unanswered.remove(0);
-            known.answers += 1;
+            answers.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -78,26 +79,26 @@ fn verify(address: SocketAddr, known: &mut Known) {
     known.unanswered.clear();
 }
 
-fn killed_under_load(flags: &str, rounds: u64, load: Duration) {
+/// Each round it dies when so many answers have come, in the middle of others.
+fn killed_under_load(flags: &str, rounds: u64, load: usize) {
     let directory = TempDir::new().expect("a directory");
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
     for round in 0..rounds {
         let mut server = Process::start(directory.path(), flags);
         let address = server.address;
         known.iter_mut().for_each(|known| verify(address, known));
+        let answers = &AtomicUsize::new(0);
         thread::scope(|scope| {
             for (known, client) in known.iter_mut().zip(0..) {
                 let mut random = Random(round * CLIENTS + client);
                 scope.spawn(move || {
-                    write(address, client, known, &mut random).expect_err("its end")
+                    write(address, client, known, &mut random, answers).expect_err("its end")
                 });
             }
-            thread::sleep(load);
+            eventually("there is a load", || answers.load(Ordering::Relaxed) >= load);
             server.kill();
         });
     }
-    let answers: usize = known.iter().map(|known| known.answers).sum();
-    assert!(answers > 0, "no answers: this was no load");
     let server = Process::start(directory.path(), flags);
     known.iter_mut().for_each(|known| verify(server.address, known));
     let stored = known.iter().flat_map(|known| known.records.values()).flatten().count();
@@ -108,10 +109,10 @@ fn killed_under_load(flags: &str, rounds: u64, load: Duration) {
 
 #[test]
 fn what_was_answered_survives_sigkill() {
-    killed_under_load("--durability process", 3, Duration::from_millis(700));
+    killed_under_load("--durability process", 3, 5000);
 }
 
 #[test]
 fn what_was_answered_survives_sigkill_with_a_waiting_disk() {
-    killed_under_load("--durability power", 2, Duration::from_millis(1000));
+    killed_under_load("--durability power", 2, 500);
 }

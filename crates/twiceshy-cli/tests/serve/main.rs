@@ -8,3 +8,7 @@ mod faults;
 mod flags;
 mod process;
 mod soak;
+mod upstream;
+#[path = "../../../twiceshy-server/tests/upstreams/mod.rs"]
+#[expect(dead_code, reason = "other tests need more of them")]
+mod upstreams;

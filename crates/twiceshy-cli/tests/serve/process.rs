@@ -23,7 +23,7 @@ pub struct Process {
 pub fn command(directory: &Path, flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
     command.arg("serve").arg("--dir").arg(directory).args(flags.split_whitespace());
-    command.env_remove("TWICESHY_PASSWORD");
+    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
     command
 }
 

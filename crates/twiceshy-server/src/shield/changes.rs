@@ -3,32 +3,43 @@
 //! The filter may forget a digest only when no key of it can be in the store.
 //! Between the store's answer "absent" and the filter's forgetting somebody may add
 //! the key again, so whoever adds says so before the filter is told, and whoever
-//! forgets asks here first, with the lock held until the filter has forgotten.
+//! forgets asks here first. Who adds what is just being forgotten waits until it has
+//! been; nobody else waits for anybody's disk.
 //!
 //! ```text
-//! add     setting + 1, recent ─▶ filter ─▶ store ─▶ setting - 1
+//! add     not forgetting? setting + 1, recent ─▶ filter ─▶ store ─▶ setting - 1
 //!         (TS.ADDED: announced as well; the store is somebody else's business)
-//! remove  removing ─▶ store ─▶ nobody added since? filter forgets
-//! resync  scan of the store ─▶ not seen, not recent? filter forgets
+//! remove  removing ─▶ store ─▶ nobody added since? forgetting ─▶ filter forgets
+//! resync  scan of the store ─▶ not seen, not recent? forgetting ─▶ filter forgets
 //! ```
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use twiceshy::Digest;
+
+use super::seen::Seen;
 
 /// How long after TS.ADDED the store has to have the key: a resync that does not
 /// find it forgets it no sooner.
 pub(crate) const GRACE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-pub(super) struct Changes(Mutex<State>);
+pub(super) struct Changes {
+    /// Never held over anything that waits.
+    state: Mutex<State>,
+    /// Tells who waits that some digests have been forgotten.
+    forgotten: Notify,
+}
 
 pub(super) struct State {
     /// How many are adding each.
     setting: HashMap<Digest, u32>,
     removing: HashMap<Digest, Removing>,
+    /// How many are making the filter forget each.
+    forgetting: HashMap<Digest, u32>,
     /// Digests that were added since `turned`, none of them later than
     /// [`GRACE`] after it, and those of the turn before.
     recent: HashSet<Digest>,
@@ -38,8 +49,9 @@ pub(super) struct State {
     announced: HashSet<Digest>,
     announced_earlier: HashSet<Digest>,
     turned: Instant,
-    /// Whether a resync goes on: what was recent when it began stays so.
-    resyncing: bool,
+    /// Of the resync that goes on. What is no longer recent goes there, so that it
+    /// is kept however long the resync takes, and in no more memory.
+    seen: Option<Arc<Seen>>,
 }
 
 impl Default for State {
@@ -47,12 +59,13 @@ impl Default for State {
         State {
             setting: HashMap::new(),
             removing: HashMap::new(),
+            forgetting: HashMap::new(),
             recent: HashSet::new(),
             earlier: HashSet::new(),
             announced: HashSet::new(),
             announced_earlier: HashSet::new(),
             turned: Instant::now(),
-            resyncing: false,
+            seen: None,
         }
     }
 }
@@ -77,30 +90,33 @@ pub(super) struct Removal {
     digests: Vec<Digest>,
 }
 
+/// Digests that the filter is forgetting, until it is dropped.
+struct Forgetting<'a> {
+    changes: &'a Changes,
+    digests: Vec<Digest>,
+}
+
 impl Changes {
     /// These are about to be added, to the filter first; by whom else than us will
     /// not be seen.
-    pub(super) fn announce(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
-        let mut state = self.lock();
-        state.turn();
-        state.announced.extend(&digests);
-        drop(state);
-        self.add(digests)
+    pub(super) async fn announce(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
+        self.begin(digests, true).await
     }
 
     /// These are about to be added, to the filter first.
-    pub(super) fn add(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
-        let mut state = self.lock();
-        state.turn();
-        for &digest in &digests {
-            *state.setting.entry(digest).or_default() += 1;
-            state.recent.insert(digest);
-            if let Some(removing) = state.removing.get_mut(&digest) {
-                removing.disturbed = true;
+    pub(super) async fn add(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
+        self.begin(digests, false).await
+    }
+
+    async fn begin(self: &Arc<Self>, digests: Vec<Digest>, announced: bool) -> Adding {
+        loop {
+            // It is told of all that is forgotten after this look.
+            let forgotten = self.forgotten.notified();
+            if self.lock().try_begin(&digests, announced) {
+                return Adding { changes: Arc::clone(self), digests };
             }
+            forgotten.await;
         }
-        drop(state);
-        Adding { changes: Arc::clone(self), digests }
     }
 
     /// These are about to be removed, from the store first.
@@ -116,83 +132,130 @@ impl Changes {
         Removal { changes: Arc::clone(self), digests }
     }
 
-    /// A scan of the store is about to begin.
-    pub(super) fn begin_resync(&self) {
+    /// A scan of the store is about to begin, and what it sees will be in `seen`.
+    pub(super) fn begin_resync(&self, seen: Arc<Seen>) {
         let mut state = self.lock();
         state.turn();
-        state.resyncing = true;
+        state.seen = Some(seen);
     }
 
     /// It is over.
     pub(super) fn end_resync(&self) {
-        let mut state = self.lock();
-        state.resyncing = false;
-        // What was added meanwhile may be a moment old.
-        state.turned = Instant::now();
+        self.lock().seen = None;
     }
 
-    /// Calls `forget` for those that a scan did not see and nobody added lately;
-    /// who adds waits until it has returned.
+    /// Calls `forget` for those that a resync did not see and nobody added since it
+    /// began, or shortly before.
     pub(super) fn forget_unseen<T>(
         &self,
         mut unseen: Vec<Digest>,
         forget: impl FnOnce(&[Digest]) -> T,
     ) -> T {
-        let state = self.lock();
+        let mut state = self.lock();
         unseen.retain(|digest| {
             !state.recent.contains(digest)
                 && !state.earlier.contains(digest)
                 && !state.setting.contains_key(digest)
+                && !state.seen.as_ref().is_some_and(|seen| seen.may_contain(*digest))
         });
-        forget(&unseen)
+        let forgetting = self.forgetting(&mut state, unseen);
+        drop(state);
+        forget(&forgetting.digests)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// Nobody begins to add these until it is dropped.
+    fn forgetting(&self, state: &mut State, digests: Vec<Digest>) -> Forgetting<'_> {
+        for &digest in &digests {
+            *state.forgetting.entry(digest).or_default() += 1;
+        }
+        Forgetting { changes: self, digests }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is whole before anything can panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn turn(&mut self) {
-        if !self.resyncing && self.turned.elapsed() > GRACE {
-            // After twice the time nothing of it is recent.
-            let long_ago = self.turned.elapsed() > 2 * GRACE;
-            self.earlier = std::mem::take(&mut self.recent);
-            self.announced_earlier = std::mem::take(&mut self.announced);
-            if long_ago {
-                self.earlier.clear();
-                self.announced_earlier.clear();
-            }
-            self.turned = Instant::now();
+    #[cfg(test)]
+    pub(super) fn is_resyncing(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// `false` if one of them is just being forgotten.
+    fn try_begin(&mut self, digests: &[Digest], announced: bool) -> bool {
+        if digests.iter().any(|digest| self.forgetting.contains_key(digest)) {
+            return false;
         }
+        self.turn();
+        for &digest in digests {
+            *self.setting.entry(digest).or_default() += 1;
+            self.recent.insert(digest);
+            if announced {
+                self.announced.insert(digest);
+            }
+            if let Some(removing) = self.removing.get_mut(&digest) {
+                removing.disturbed = true;
+            }
+        }
+        true
+    }
+
+    fn turn(&mut self) {
+        let age = self.turned.elapsed();
+        if age <= GRACE {
+            return;
+        }
+        let mut old = std::mem::replace(&mut self.earlier, std::mem::take(&mut self.recent));
+        self.announced_earlier = std::mem::take(&mut self.announced);
+        // After twice the time nothing of it is recent.
+        if age > 2 * GRACE {
+            old.extend(self.earlier.drain());
+            self.announced_earlier.clear();
+        }
+        if let Some(seen) = &self.seen {
+            old.into_iter().for_each(|digest| seen.insert(digest));
+        }
+        self.turned = Instant::now();
+    }
+}
+
+/// One less of a digest; the last takes it away.
+fn release(counts: &mut HashMap<Digest, u32>, digest: &Digest) {
+    if let Some(count) = counts.get_mut(digest) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(digest);
+        }
+    }
+}
+
+impl Drop for Forgetting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.changes.lock();
+        self.digests.iter().for_each(|digest| release(&mut state.forgetting, digest));
+        drop(state);
+        self.changes.forgotten.notify_waiters();
     }
 }
 
 impl Drop for Adding {
     fn drop(&mut self) {
         let mut state = self.changes.lock();
-        for digest in &self.digests {
-            if let Some(count) = state.setting.get_mut(digest) {
-                *count -= 1;
-                if *count == 0 {
-                    state.setting.remove(digest);
-                }
-            }
-        }
+        self.digests.iter().for_each(|digest| release(&mut state.setting, digest));
     }
 }
 
 impl Removal {
     /// Calls `forget` for those of the digests that the store has no more, and that
-    /// nobody added meanwhile or announced lately; who adds waits until it has
-    /// returned.
+    /// nobody added meanwhile or announced lately.
     pub(super) fn finish<T>(
         self,
         gone: impl Fn(&Digest) -> bool,
         forget: impl FnOnce(&[Digest]) -> T,
     ) -> T {
-        let state = self.changes.lock();
+        let mut state = self.changes.lock();
         let undisturbed = |digest: &Digest| {
             state.removing.get(digest).is_some_and(|removing| !removing.disturbed)
                 && !state.announced.contains(digest)
@@ -204,7 +267,9 @@ impl Removal {
             .filter(|digest| gone(digest) && undisturbed(digest))
             .copied()
             .collect();
-        forget(&digests)
+        let forgetting = self.changes.forgetting(&mut state, digests);
+        drop(state);
+        forget(&forgetting.digests)
     }
 }
 
@@ -224,35 +289,117 @@ impl Drop for Removal {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::time::timeout;
+
     use super::*;
 
     fn digest(n: u64) -> Digest {
         Digest::new([n, n])
     }
 
+    /// Nobody forgets: who adds does not wait.
+    fn add(changes: &Arc<Changes>, n: u64) -> Adding {
+        changes.add(vec![digest(n)]).now_or_never().expect("it is not being forgotten")
+    }
+
     fn forgotten(removal: Removal) -> Vec<Digest> {
         removal.finish(|_| true, <[Digest]>::to_vec)
+    }
+
+    /// So much time has passed.
+    fn pass(changes: &Changes, time: Duration) {
+        let mut state = changes.lock();
+        state.turned = state.turned.checked_sub(time).expect("a clock that is old enough");
     }
 
     #[test]
     fn a_removal_that_nobody_disturbs_is_forgotten() {
         let changes = Arc::new(Changes::default());
-        drop(changes.add(vec![digest(1)]));
+        drop(add(&changes, 1));
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
-        assert!(changes.lock().removing.is_empty() && changes.lock().setting.is_empty());
+        let state = changes.lock();
+        assert!(state.removing.is_empty() && state.setting.is_empty());
+        assert!(state.forgetting.is_empty());
     }
 
     #[test]
     fn what_is_added_around_a_removal_stays() {
         let changes = Arc::new(Changes::default());
         // Began before it and still goes on.
-        let adding = changes.add(vec![digest(1)]);
+        let adding = add(&changes, 1);
         let removal = changes.remove(vec![digest(1), digest(2), digest(3)]);
         // Begins and ends within it.
-        drop(changes.add(vec![digest(2)]));
+        drop(add(&changes, 2));
         drop(adding);
         assert_eq!(forgotten(removal), [digest(3)]);
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
+    }
+
+    /// Who adds a key that is being forgotten waits until it has been, or the filter
+    /// would forget what it has just been told; who adds another waits for nothing.
+    #[test]
+    fn what_is_being_forgotten_is_added_afterwards() {
+        let changes = Arc::new(Changes::default());
+        let removal = changes.remove(vec![digest(1)]);
+        let mut waiting = Box::pin(changes.add(vec![digest(2), digest(1)]));
+        let forgotten = removal.finish(
+            |_| true,
+            |digests| {
+                assert!(waiting.as_mut().now_or_never().is_none());
+                assert!(changes.announce(vec![digest(1)]).now_or_never().is_none());
+                assert!(!changes.lock().setting.contains_key(&digest(2)), "all of it or nothing");
+                drop(add(&changes, 3));
+                digests.to_vec()
+            },
+        );
+        assert_eq!(forgotten, [digest(1)]);
+        let adding = waiting.now_or_never().expect("it has been forgotten");
+        assert_eq!(changes.lock().setting.len(), 2);
+        changes.forget_unseen(vec![digest(1), digest(4)], |digests| {
+            assert_eq!(digests, [digest(4)]);
+            assert!(changes.add(vec![digest(4)]).now_or_never().is_none());
+            drop(add(&changes, 1));
+        });
+        drop(adding);
+        drop(add(&changes, 4));
+        assert!(changes.lock().setting.is_empty());
+    }
+
+    /// Who waits is woken, also by a panic of who forgets.
+    #[test]
+    fn who_waits_for_what_is_being_forgotten_is_woken() {
+        let changes = Arc::new(Changes::default());
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().expect("a runtime");
+        for panics in [false, true] {
+            let adding = std::thread::scope(|scope| {
+                let (begun, has_begun) = std::sync::mpsc::channel();
+                let (end, may_end) = std::sync::mpsc::channel::<()>();
+                let removal = changes.remove(vec![digest(1)]);
+                let forgetting = scope.spawn(move || {
+                    removal.finish(
+                        |_| true,
+                        |_| {
+                            begun.send(()).expect("somebody waits");
+                            let _ = may_end.recv();
+                            assert!(!panics, "on purpose");
+                        },
+                    );
+                });
+                has_begun.recv().expect("it begins");
+                let adding = runtime.block_on(async {
+                    let mut adding = Box::pin(changes.add(vec![digest(1)]));
+                    assert!(adding.as_mut().now_or_never().is_none());
+                    drop(end);
+                    timeout(Duration::from_secs(60), adding).await.expect("it is woken")
+                });
+                assert_eq!(forgetting.join().is_err(), panics);
+                adding
+            });
+            assert_eq!(changes.lock().setting.len(), 1);
+            drop(adding);
+        }
     }
 
     /// Somebody says that it will store a key, and somebody else that it has removed
@@ -260,55 +407,68 @@ mod tests {
     #[test]
     fn what_is_announced_is_not_forgotten_before_it_can_be_there() {
         let changes = Arc::new(Changes::default());
-        drop(changes.announce(vec![digest(1)]));
+        let announce = |n| drop(changes.announce(vec![digest(n)]).now_or_never().expect("at once"));
+        announce(1);
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), []);
-        {
-            let mut state = changes.lock();
-            let long_ago = state.turned.checked_sub(2 * GRACE + Duration::from_secs(1));
-            state.turned = long_ago.expect("a clock that is old enough");
-        }
-        drop(changes.add(vec![digest(2)]));
-        assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
+        // One turn later it may still be a moment old.
+        pass(&changes, GRACE + Duration::from_secs(1));
+        announce(2);
+        assert_eq!(forgotten(changes.remove(vec![digest(1), digest(2)])), []);
+        pass(&changes, GRACE + Duration::from_secs(1));
+        drop(add(&changes, 3));
+        assert_eq!(forgotten(changes.remove(vec![digest(1), digest(2)])), [digest(1)]);
+        pass(&changes, 2 * GRACE + Duration::from_secs(1));
+        drop(add(&changes, 4));
+        assert_eq!(forgotten(changes.remove(vec![digest(2)])), [digest(2)]);
     }
 
     #[test]
     fn a_removal_beside_another_one_is_disturbed_as_well() {
         let changes = Arc::new(Changes::default());
         let first = changes.remove(vec![digest(1)]);
-        drop(changes.add(vec![digest(1)]));
+        drop(add(&changes, 1));
         let second = changes.remove(vec![digest(1)]);
         assert_eq!(forgotten(first), []);
         assert_eq!(forgotten(second), []);
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
     }
 
+    /// However long it takes, and whatever is still remembered as recent.
     #[test]
-    fn a_resync_keeps_what_was_added_lately_or_is_still_recent_when_it_began() {
+    fn a_resync_keeps_what_was_added_since_it_began_or_shortly_before() {
         let changes = Arc::new(Changes::default());
-        let back = |by: Duration| {
-            let mut state = changes.lock();
-            state.turned = state.turned.checked_sub(by).expect("a clock that is old enough");
-        };
         let unseen = |numbers: &[u64]| {
             let digests = numbers.iter().copied().map(digest).collect();
             changes.forget_unseen(digests, <[Digest]>::to_vec)
         };
-        drop(changes.add(vec![digest(1)]));
-        back(GRACE + Duration::from_secs(1));
-        drop(changes.add(vec![digest(2)]));
-        changes.begin_resync();
-        // However long it takes.
-        back(10 * GRACE);
-        drop(changes.add(vec![digest(3)]));
-        assert_eq!(unseen(&[1, 2, 3, 4]), [digest(4)]);
+        let turn = GRACE + Duration::from_secs(1);
+        drop(add(&changes, 1));
+        pass(&changes, turn);
+        drop(add(&changes, 2));
+        changes.begin_resync(Arc::new(Seen::new(0, 1)));
+        for n in 3..10 {
+            pass(&changes, turn);
+            drop(add(&changes, n));
+        }
+        pass(&changes, 10 * GRACE);
+        drop(add(&changes, 10));
+        assert_eq!(unseen(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]), [digest(11)]);
+        // In no more memory than the resync has anyway.
+        {
+            let state = changes.lock();
+            assert_eq!((state.recent.len(), state.earlier.len()), (1, 0), "the others are old");
+        }
         changes.end_resync();
-        drop(changes.add(vec![digest(5)]));
-        assert_eq!(unseen(&[1, 2, 3, 4, 5]), [digest(4)]);
-        back(GRACE + Duration::from_secs(1));
-        drop(changes.add(vec![digest(6)]));
-        assert_eq!(unseen(&[1, 2, 3, 5, 6]), [digest(1)]);
-        back(2 * GRACE + Duration::from_secs(1));
-        drop(changes.add(vec![digest(7)]));
-        assert_eq!(unseen(&[2, 3, 5, 6, 7]), [2, 3, 5, 6].map(digest));
+        // For the next one they are what they are.
+        assert_eq!(unseen(&[1, 9, 10]), [digest(1), digest(9)]);
+        pass(&changes, turn);
+        drop(add(&changes, 12));
+        assert_eq!(unseen(&[10, 12]), []);
+        pass(&changes, turn);
+        drop(add(&changes, 13));
+        assert_eq!(unseen(&[10, 12, 13]), [digest(10)]);
+        pass(&changes, 2 * turn);
+        drop(add(&changes, 14));
+        assert_eq!(unseen(&[12, 13, 14]), [digest(12), digest(13)]);
     }
 }

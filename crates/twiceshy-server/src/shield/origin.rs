@@ -1,91 +1,174 @@
-//! The file that says which store a sidecar is of.
+//! The file that says which store a sidecar is of, and what it knows of it.
 //!
 //! ```text
 //! twiceshy sidecar of
 //! postgres://127.0.0.1:5432/shop public.users email text
-//! whole                                                   or: partial
+//! whole                                          or: partial, loose
 //! ```
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::backend::Failure;
 
 const NAME: &str = "upstream";
+const LOCK: &str = "upstream.lock";
 const TITLE: &str = "twiceshy sidecar of";
 
-/// Which store a sidecar is of, and whether it has ever seen all of its keys.
+/// Which store a sidecar is of, and what it knows of it. Nobody else has it.
 pub(super) struct Origin {
-    path: PathBuf,
+    directory: PathBuf,
     origin: String,
-    whole: bool,
+    state: State,
+    /// From before the sidecar is opened until after it was closed.
+    _lock: File,
+}
+
+/// What a sidecar knows of its store's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No scan of the store was ever finished.
+    Partial,
+    /// One was. Then writes went on that wait for no disk, and have not been ended
+    /// by a clean stop: a loss of power may have taken keys away.
+    Loose,
+    /// One was, and all that the sidecar was told of since is on disk.
+    Whole,
+}
+
+impl State {
+    const ALL: [State; 3] = [State::Partial, State::Loose, State::Whole];
+
+    fn name(self) -> &'static str {
+        match self {
+            State::Partial => "partial",
+            State::Loose => "loose",
+            State::Whole => "whole",
+        }
+    }
 }
 
 impl Origin {
-    /// Reads the file, or writes the one of a new sidecar.
+    /// Reads the file; where there is none, nothing is known. Nothing is written but
+    /// the lock.
     pub(super) fn open(directory: &Path, origin: String) -> Result<Self, Failure> {
-        let path = directory.join(NAME);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(directory).map_err(failed("make", directory))?;
-                let new = Origin { path, origin, whole: false };
-                new.write()?;
-                return Ok(new);
-            }
-            Err(error) => return Err(failed("read", &path)(error)),
-        };
-        let lines: Vec<&str> = text.lines().collect();
-        let (found, whole) = match lines[..] {
-            [TITLE, found, "whole"] => (found, true),
-            [TITLE, found, "partial"] => (found, false),
-            _ => {
-                return Err(Failure::Store(format!(
-                    "{} is damaged; remove the directory, and the filter is built again",
-                    path.display()
-                )));
-            }
-        };
-        if found != origin {
-            return Err(Failure::Refused(format!(
-                "the directory {} is of {found}, not of {origin}; use another directory, or \
-                 remove it and the filter is built again",
+        fs::create_dir_all(directory).map_err(failed("make", directory))?;
+        let path = directory.join(LOCK);
+        let lock = File::create(&path).map_err(failed("make", &path))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::Store(format!(
+                "{} is open already; stop the server that has it, or use another directory",
                 directory.display()
-            )));
-        }
-        Ok(Origin { path, origin, whole })
+            )),
+            TryLockError::Error(error) => failed("lock", &path)(error),
+        })?;
+        let state = match fs::read_to_string(directory.join(NAME)) {
+            Ok(text) => read(&text, directory, &origin)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => State::Partial,
+            Err(error) => return Err(failed("read", &directory.join(NAME))(error)),
+        };
+        Ok(Origin { directory: directory.into(), origin, state, _lock: lock })
     }
 
-    /// Whether a scan of the store was once finished.
-    pub(super) fn is_whole(&self) -> bool {
-        self.whole
+    pub(super) fn state(&self) -> State {
+        self.state
     }
 
-    /// A scan was finished.
-    pub(super) fn set_whole(&mut self) -> Result<(), Failure> {
-        if !self.whole {
-            self.whole = true;
-            self.write()?;
-        }
-        Ok(())
-    }
-
-    /// The file is the old one or the new one, never a part of it.
-    fn write(&self) -> Result<(), Failure> {
-        let state = if self.whole { "whole" } else { "partial" };
-        let text = format!("{TITLE}\n{}\n{state}\n", self.origin);
-        let draft = self.path.with_extension("new");
+    /// Writes the file. It is the old one or the new one, never a part of it, and
+    /// when this returns it is the new one for good.
+    pub(super) fn set(&mut self, state: State) -> Result<(), Failure> {
+        let path = self.directory.join(NAME);
+        let text = format!("{TITLE}\n{}\n{}\n", self.origin, state.name());
         let write = || {
+            let draft = path.with_extension("new");
             let mut file = File::create(&draft)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            fs::rename(&draft, &self.path)
+            fs::rename(&draft, &path)?;
+            sync(&self.directory)
         };
-        write().map_err(failed("write", &self.path))
+        write().map_err(failed("write", &path))?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// The sidecar has been closed: what it has is put on disk, and is whole.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        let sync_all = || {
+            for entry in fs::read_dir(&self.directory)? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    sync(&entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        sync_all().map_err(failed("sync", &self.directory))?;
+        self.set(State::Whole)
     }
 }
 
-fn failed(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+fn read(text: &str, directory: &Path, origin: &str) -> Result<State, Failure> {
+    let lines: Vec<&str> = text.lines().collect();
+    let parts = match lines[..] {
+        [TITLE, found, name] => {
+            State::ALL.into_iter().find(|state| state.name() == name).map(|state| (found, state))
+        }
+        _ => None,
+    };
+    match parts {
+        None => Err(Failure::Store(format!(
+            "{} is damaged; remove the directory, and the filter is built again",
+            directory.join(NAME).display()
+        ))),
+        Some((found, _)) if found != origin => Err(Failure::Refused(format!(
+            "the directory {} is of {found}, not of {origin}; use another directory, or remove it \
+             and the filter is built again",
+            directory.display()
+        ))),
+        Some((_, state)) => Ok(state),
+    }
+}
+
+/// Waits until a file, or the names of a directory, are on disk.
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Store(format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_what_was_set_and_of_one_store() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("sidecar");
+        let open = |name: &str| Origin::open(&path, name.into());
+        let mut origin = open("redis://a/0").expect("a new one");
+        assert_eq!(origin.state(), State::Partial);
+        assert!(!path.join(NAME).exists(), "opening claims nothing");
+        for (state, name) in
+            [(State::Partial, "partial"), (State::Loose, "loose"), (State::Whole, "whole")]
+        {
+            origin.set(state).expect("written");
+            drop(origin);
+            let text = fs::read_to_string(path.join(NAME)).expect("a file");
+            assert_eq!(text, format!("twiceshy sidecar of\nredis://a/0\n{name}\n"));
+            origin = open("redis://a/0").expect("the same store");
+            assert_eq!(origin.state(), state);
+        }
+        let failure = open("redis://a/0").err().expect("it is locked");
+        assert!(failure.to_string().contains("is open already"), "{failure}");
+        drop(origin);
+        let failure = open("redis://b/0").err().expect("of another store");
+        assert!(failure.to_string().contains("is of redis://a/0, not of redis://b/0"), "{failure}");
+        fs::write(path.join(NAME), "twiceshy sidecar of\nredis://a/0\nwhol").expect("written");
+        let failure = open("redis://a/0").err().expect("half a file");
+        assert!(failure.to_string().contains("is damaged"), "{failure}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Stores that die, come back, or do not answer.
 
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
-use crate::harness::{Running, TIMEOUT, eventually, options, postgres, redis, table};
-use crate::upstreams::{PostgresServer, RedisServer};
+use crate::harness::{Running, TIMEOUT, options, postgres, postgres_after, redis, table};
+use crate::upstreams::{PostgresServer, RedisServer, eventually};
 
 /// What clients saw that ask for keys 0 to 999, all stored, and as many that are
 /// not.
@@ -143,4 +144,77 @@ fn a_store_that_does_not_answer_keeps_nobody_waiting() {
     drop(server);
     let failure = redis(&address, &options(directory.path())).err().expect("it is down");
     assert!(failure.to_string().starts_with("the store is down: "), "{failure}");
+}
+
+/// A server that takes connections and says nothing.
+#[test]
+fn a_postgres_that_never_answers_is_down() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = silent.local_addr().expect("an address").port();
+    let directory = TempDir::new().expect("a directory");
+    let mut table = table(&format!("postgres://me@127.0.0.1:{port}/me"), "t", "k", None);
+    table.timeout = Duration::from_millis(300);
+    let failure = postgres(&table, &options(directory.path())).err().expect("it is down");
+    assert_eq!(
+        failure.to_string(),
+        "the store is down: no answer in 300ms while connecting; see what keeps the server from \
+         it (its load, a lock on the table, a network that swallows packets), or wait longer with \
+         --store-timeout"
+    );
+}
+
+/// Somebody has locked the table: what reads it waits for ever, as for a dead disk.
+#[test]
+fn a_scan_of_a_table_that_gives_nothing_ends() {
+    let server = PostgresServer::start();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('a')");
+    let directory = TempDir::new().expect("a directory");
+    let mut table = table(&server.address(), "t", "k", None);
+    table.scan_timeout = Duration::from_millis(300);
+    let failure_while_locked = || {
+        let mut lock = None;
+        let lock_it = || lock = Some(server.locked("t"));
+        let opened = postgres_after(&table, &options(directory.path()), lock_it);
+        opened.err().expect("the table is locked").to_string()
+    };
+    let failure = failure_while_locked();
+    let doing = "the store is down: no answer in 300ms while counting the keys; ";
+    assert!(failure.starts_with(doing), "{failure}");
+    assert!(failure.ends_with("or wait longer with --store-scan-timeout"), "{failure}");
+    // Counting does not need the table any more, reading it does.
+    server.sql("ANALYZE t");
+    let failure = failure_while_locked();
+    let doing = "the store is down: no answer in 300ms while reading the keys; ";
+    assert!(failure.starts_with(doing), "{failure}");
+    table.scan_timeout = 10 * TIMEOUT;
+    let running = postgres(&table, &options(directory.path())).expect("nobody has locked it");
+    assert_eq!(running.client().line("EXISTS a b"), Value::Integer(1));
+}
+
+/// One of two connections is lost and cannot be made again. Its turn comes every
+/// second time; the other one answers then.
+#[test]
+fn a_connection_that_is_lost_hides_no_other() {
+    let server = PostgresServer::start();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('a')");
+    server.sql("CREATE DATABASE shop TEMPLATE postgres");
+    let directory = TempDir::new().expect("a directory");
+    let address = server.address();
+    let address = format!("{}shop", address.strip_suffix("postgres").expect("a database"));
+    let table = table(&address, "t", "k", None);
+    let running = postgres(&table, &options(directory.path())).expect("it is a table");
+    let mut client = running.client();
+    let ours = "FROM pg_stat_activity WHERE datname = 'shop' AND application_name = 'twiceshy'";
+    let mut is_there = || client.line("EXISTS a b") == Value::Integer(1);
+    assert!((0..4).all(|_| is_there()));
+    let sessions = || server.sql(&format!("SELECT count(*) {ours}"));
+    eventually("only the two for look-ups are left", || sessions() == "2");
+    server.sql("ALTER DATABASE shop ALLOW_CONNECTIONS false");
+    server.sql(&format!("SELECT pg_terminate_backend(pid) FROM (SELECT pid {ours} LIMIT 1) one"));
+    eventually("one is lost", || sessions() == "1");
+    // A query may fail before the end of its connection is heard of, and none after.
+    eventually("it has been noticed", || (0..4).all(|_| is_there()));
+    assert!((0..100).all(|_| is_there()));
+    server.sql("ALTER DATABASE shop ALLOW_CONNECTIONS true");
+    eventually("there are two again", || is_there() && sessions() == "2");
 }

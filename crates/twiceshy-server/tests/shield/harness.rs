@@ -4,8 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -44,19 +43,40 @@ pub fn table(address: &str, table: &str, key: &str, value: Option<&str>) -> Post
         value: value.map(Into::into),
         connections: 2,
         timeout: TIMEOUT,
+        scan_timeout: 10 * TIMEOUT,
     }
 }
 
 pub fn postgres(table: &PostgresOptions, options: &ShieldOptions) -> Result<Running, Failure> {
+    postgres_after(table, options, || ())
+}
+
+/// Something happens between the first connection and the filter's opening.
+pub fn postgres_after(
+    table: &PostgresOptions,
+    options: &ShieldOptions,
+    happens: impl FnOnce(),
+) -> Result<Running, Failure> {
     start(async {
         let table = Table::connect(table).await?;
+        happens();
         Ok(Backend::Postgres(Postgres::open(table, options, |_, _| ()).await?))
     })
 }
 
 pub fn redis(address: &str, options: &ShieldOptions) -> Result<Running, Failure> {
+    redis_after(address, options, || ())
+}
+
+/// Something happens between the first connection and the filter's opening.
+pub fn redis_after(
+    address: &str,
+    options: &ShieldOptions,
+    happens: impl FnOnce(),
+) -> Result<Running, Failure> {
     start(async {
         let server = RedisServer::connect(address, TIMEOUT).await?;
+        happens();
         Ok(Backend::Redis(Redis::open(server, options, |_, _| ()).await?))
     })
 }
@@ -104,14 +124,5 @@ impl Running {
         runtime.block_on(serving).expect("the server does not panic");
         let server = Arc::into_inner(server).expect("nobody else has it");
         runtime.block_on(server.backend.close()).expect("closed");
-    }
-}
-
-/// Waits until something is so, at most twenty seconds.
-pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "not within 60 s: {what}");
-        thread::sleep(Duration::from_millis(10));
     }
 }

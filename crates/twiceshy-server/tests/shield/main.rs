@@ -5,5 +5,7 @@ mod client;
 mod faults;
 mod harness;
 mod postgres;
+mod power;
 mod redis;
+#[path = "../upstreams/mod.rs"]
 mod upstreams;

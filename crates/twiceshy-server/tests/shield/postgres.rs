@@ -4,8 +4,8 @@ use tempfile::TempDir;
 use twiceshy_server::{Failure, Resynced};
 
 use crate::client::Value;
-use crate::harness::{Running, eventually, options, postgres, table};
-use crate::upstreams::{PostgresServer, new_directory};
+use crate::harness::{Running, options, postgres, table};
+use crate::upstreams::{PostgresServer, eventually, new_directory};
 
 const UUID: &str = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
 

@@ -1,5 +1,5 @@
 //! Disks that fail: no commit that comes to light later meets a snapshot of the
-//! filters that does not know its keys.
+//! filters that does not know its keys. And readers beside a writer.
 
 use std::sync::atomic::AtomicU64;
 
@@ -196,4 +196,26 @@ fn what_a_failed_commit_left_meets_no_snapshot_of_its_own() {
     }
     println!("puts: {light} came to light, {dark} did not; removals: {gone} done, {back} not");
     assert!(light > 0 && dark > 0 && gone > 0 && back > 0, "{light}, {dark}, {gone}, {back}");
+}
+
+/// Others may write while somebody looks at what was found: its page stays. With
+/// debug assertions `redb` panics if it would not.
+#[test]
+fn what_is_looked_at_stays_while_others_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+    let path = directory.path().join("records.redb");
+    let Ok(store) = Redb::open(&path, &options) else { panic!("it opens") };
+    let digest = Digest::new([1, 1]);
+    store.write(&[(digest, Some(b"old"))]).expect("written");
+    let mut seen = Vec::new();
+    let found = store.find(digest, &mut |record| {
+        for _ in 0..4 {
+            store.write(&[(digest, Some(b"new"))]).expect("written");
+        }
+        seen = record.to_vec();
+    });
+    assert_eq!((found.expect("read"), &seen[..]), (Some(true), &b"old"[..]));
+    store.find(digest, &mut |record| seen = record.to_vec()).expect("read");
+    assert_eq!(seen, b"new");
 }

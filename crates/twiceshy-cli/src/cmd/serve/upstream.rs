@@ -43,7 +43,8 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     resync: Option<u64>,
 
-    /// Trust the filter from the start: for a store that nobody else writes to
+    /// Trust the filter from the start, unless the last run had no clean end: for a
+    /// store that nobody else writes to
     #[arg(long)]
     no_resync_at_start: bool,
 
@@ -56,6 +57,11 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u64).range(1..))]
     store_timeout: u64,
+
+    /// Seconds that PostgreSQL may give nothing while its keys are counted or read
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    store_scan_timeout: u64,
 }
 
 impl UpstreamArgs {
@@ -89,6 +95,7 @@ impl UpstreamArgs {
                     value: self.value.clone(),
                     connections: self.store_connections,
                     timeout,
+                    scan_timeout: Duration::from_secs(self.store_scan_timeout),
                 };
                 let shield: Postgres = open(Table::connect(&asked).await?, &options).await?;
                 Ok(Some(Backend::Postgres(shield)))
@@ -104,6 +111,9 @@ impl UpstreamArgs {
             ("redis" | "redis+unix" | "unix", ..) => {
                 Err("--table, --key and --value are for PostgreSQL; Redis has keys only".into())
             }
+            ("rediss", ..) => Err("the store's address asks for TLS, which is not \
+                 supported; run this server beside the store, or use a tunnel and redis://"
+                .into()),
             // Never the address itself: it may have a password.
             _ => Err(format!(
                 "the store's address begins with {scheme:?}; expected postgres://... or redis://..."

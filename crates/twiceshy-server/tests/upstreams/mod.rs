@@ -5,17 +5,26 @@
 //! tests fail and say so.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::harness::eventually;
+
+/// Waits until something is so, at most a minute.
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not within 60 s: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
 
 const MISSING: &str = "is missing; install it with scripts/servers.sh";
 
@@ -165,6 +174,25 @@ impl PostgresServer {
             .expect("psql runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Nobody reads or writes a table until what this returns is dropped.
+    pub fn locked(&self, table: &str) -> impl Drop + use<> {
+        let mut child = Command::new(self.programs.join("psql"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"])
+            .args(["-d", "postgres", "-q"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("psql runs");
+        let stdin = child.stdin.as_mut().expect("it is piped");
+        let sql = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE;\n");
+        stdin.write_all(sql.as_bytes()).expect("it reads");
+        let granted = format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass
+             AND mode = 'AccessExclusiveLock' AND granted"
+        );
+        eventually("the table is locked", || self.sql(&granted) == "1");
+        Process(child)
     }
 
     /// Statements of clients so far that begin like this.

@@ -1,0 +1,15 @@
+//! Work that waits for the disk.
+
+use tokio::task::spawn_blocking;
+
+use crate::backend::Failure;
+
+/// Runs what waits for the disk where nobody else waits for it. It is done also when
+/// nobody waits for it any more.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    spawn_blocking(work).await.unwrap_or_else(|_| {
+        Err(Failure::Store("it panicked; see the log and restart the server".into()))
+    })
+}

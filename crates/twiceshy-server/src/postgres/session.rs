@@ -1,0 +1,70 @@
+//! Sessions that cannot write, and how long each step of theirs may take.
+
+use std::error::Error as _;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::config::Config;
+use tokio_postgres::{Client, NoTls};
+use tracing::debug;
+
+/// What may take how long, and which flag of `twiceshy serve` makes that longer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) doing: &'static str,
+    pub(super) most: Duration,
+    pub(super) flag: &'static str,
+}
+
+impl Step {
+    /// A step that answers at once if the server does at all.
+    pub(super) fn short(doing: &'static str, most: Duration) -> Self {
+        Step { doing, most, flag: "--store-timeout" }
+    }
+
+    /// A step that reads the whole table.
+    pub(super) fn long(doing: &'static str, most: Duration) -> Self {
+        Step { doing, most, flag: "--store-scan-timeout" }
+    }
+
+    /// Its outcome, or why there is none in time.
+    pub(super) async fn within<T, E>(
+        self,
+        work: impl Future<Output = Result<T, E>>,
+        late: impl FnOnce(String) -> E,
+    ) -> Result<T, E> {
+        let Step { doing, most, flag } = self;
+        timeout(most, work).await.unwrap_or_else(|_| {
+            Err(late(format!(
+                "no answer in {most:?} while {doing}; see what keeps the server from it (its load, \
+                 a lock on the table, a network that swallows packets), or wait longer with {flag}"
+            )))
+        })
+    }
+}
+
+/// Connects; all of it takes at most so long.
+pub(super) async fn connect(config: &Config, most: Duration) -> Result<Client, String> {
+    let connected = async {
+        let (client, connection) = config.connect(NoTls).await.map_err(|error| told(&error))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                debug!(reason = told(&error), "a connection to PostgreSQL ended");
+            }
+        });
+        let read_only = "SET default_transaction_read_only = on";
+        client.batch_execute(read_only).await.map_err(|error| told(&error))?;
+        Ok(client)
+    };
+    Step::short("connecting", most).within(connected, |late| late).await
+}
+
+/// What an error says, and not only that there is one.
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(error), _) => error.message().to_string(),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}
