@@ -35,7 +35,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::any::{Build, Grow, spec_of};
+use crate::any::{Build, spec_of};
 use crate::batch::in_batches;
 use crate::digest::Digest;
 use crate::digest_trie::DigestTrie;
@@ -43,17 +43,18 @@ use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::Reader;
 use crate::quotient::place::{Place, digests_of};
-use crate::remote::{Ordered, strangers};
+use crate::remote::strangers;
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
-use super::form::{self, Changes, Form, Practical};
+use super::form::{self, Changes, Form};
 use super::group::SLOTS as GROUP;
 use super::level::Level;
 use super::sizing::shape;
 use super::strings::Text;
 
 mod check;
+mod filled;
 mod ghosts;
 mod saved;
 mod sweep;
@@ -220,7 +221,8 @@ impl<F: Form> BroomFilter<F> {
     }
 
     fn candidates(&self, quotient: usize, remote: &mut F::Remote) -> Result<Vec<Digest>> {
-        F::candidates(remote, self.functions, quotient, self.level.quotients())
+        let range = digests_of(quotient..=quotient, self.level.quotients());
+        F::candidates(remote, self.functions, range)
     }
 
     /// Lengthens the fingerprint in a slot until it is no prefix of `other`
@@ -293,33 +295,6 @@ impl<F: Form> BroomFilter<F> {
         self.rng.next().max(1)
     }
 
-    /// A filter of all these digests; quotients of a fresh function.
-    fn filled(&self, capacity: usize, bins: usize, digests: &[Digest]) -> Self {
-        let mut fresh = Self::empty(self.spec, capacity, bins);
-        fresh.rng = self.rng.clone();
-        fresh.functions = [fresh.draw(), fresh.draw()];
-        let mut hashes: Vec<Hash> = digests.iter().map(|&digest| fresh.hash(digest)).collect();
-        hashes.sort_by_key(|hash| hash.quotient);
-        for run in hashes.chunk_by(|one, other| one.quotient == other.quotient) {
-            let candidates: Vec<Digest> = run.iter().map(|hash| hash.digest).collect();
-            for (index, hash) in run.iter().enumerate() {
-                if let Some(slot) = fresh.matching_slot(hash) {
-                    let owner = fresh.owner(hash.quotient, slot, &candidates[..index]);
-                    fresh.extend(hash.quotient, slot, owner, hash);
-                }
-                fresh.place(hash);
-            }
-        }
-        let old = self.counts;
-        fresh.counts = Stats {
-            rebuilds: old.rebuilds + 1,
-            kicks: old.kicks,
-            adaptations: old.adaptations,
-            ..fresh.counts
-        };
-        fresh
-    }
-
     fn len(&self) -> usize {
         self.level.len() + self.yard.len()
     }
@@ -347,25 +322,6 @@ impl<F: Form> Build for BroomFilter<F> {
 
     fn read(spec: Spec, reader: Reader<'_>) -> Result<Self> {
         Self::from_reader(spec, reader)
-    }
-}
-
-impl<F: Form> BroomFilter<F> {
-    fn larger(&self, capacity: usize, remote: &mut F::Remote) -> Result<Self> {
-        let bins = self.spec.bins_for(capacity)?;
-        let digests = form::all::<F>(remote)?;
-        if digests.len() > capacity {
-            return Err(self.spec.too_small(digests.len(), capacity));
-        }
-        let fresh = self.filled(capacity, bins, &digests);
-        F::replace(remote, fresh.functions[0], &digests, None)?;
-        Ok(fresh)
-    }
-}
-
-impl Grow for BroomFilter<Practical> {
-    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        self.larger(capacity, remote)
     }
 }
 

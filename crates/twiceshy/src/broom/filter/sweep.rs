@@ -52,10 +52,8 @@ impl<F: Form> BroomFilter<F> {
                 }
             }
         }
-        if let Meanwhile::Goes(gone) = meanwhile {
-            // It may match who is placed where its own fingerprint was.
-            others.retain(|&digest| digest != gone);
-        }
+        // Who goes may be one of the others, and does no harm there: it matches nobody
+        // (Invariant 7) but perhaps who is swept, and those are asked first.
         Ok(Sweep { until, digests, others })
     }
 
