@@ -138,13 +138,16 @@ mod tests {
         assert!((ours / expected - 1.0).abs() < 0.01, "{ours}, not {expected}");
     }
 
+    /// At most, and at least that of keys that have met all they ever meet.
     #[test]
     fn without_repeats_the_rate_is_that_of_a_first_pass() {
-        for absent in [10.0, 100.0] {
+        for absent in [1.0, 10.0, 100.0] {
+            let first_pass = 0.85 / 256.0;
+            let least = record(absent * first_pass) * first_pass;
             for quotients in [Quotients::Stay, Quotients::Change] {
                 let once = Popularity::equal(1.0);
                 let ours = rate(1.0 / 256.0, 0.85, absent, &once, 3.4, quotients);
-                assert!((ours / (0.85 / 256.0) - 1.0).abs() < 0.01, "{absent}: {ours}");
+                assert!(ours < 1.001 * first_pass && ours > least, "{absent}: {ours}, {least}");
             }
         }
     }
@@ -180,18 +183,20 @@ mod tests {
         assert!((record(200.0) / record(100.0) - 0.5).abs() < 1e-3);
     }
 
-    /// Few collisions, asked often: after the first pass, an adaptation brings as many
-    /// anew as it rehashes keys, and as published queries.
+    /// Absent keys that are asked often are all found at once. To the first order in `m`,
+    /// while they are, `3.4 m` of the keys are rehashed, which on average had met half of
+    /// theirs and meet all again; as published so many of the queries are as well. A third
+    /// of `m` is no record. The second order is `3.4 m`, and groups are whole: 9 % and 4 %.
     #[test]
     fn quotients_that_change_bring_twice_as_much_back() {
         let popularity = Popularity::equal(1000.0);
-        let (epsilon, load, absent) = (1.0 / 256.0, 0.85, 2.0);
-        let first = epsilon * load / 1000.0;
-        let again =
-            |quotients| rate(epsilon, load, absent, &popularity, 3.4, quotients) / first - 1.0;
-        // m = 0.0066, and 3.4 m = 0.0226 of each adaptation's own.
-        let (stay, change) = (again(Quotients::Stay), again(Quotients::Change));
-        assert!((stay / 0.0226 - 1.0).abs() < 0.1, "{stay}");
-        assert!((change / stay - 2.0).abs() < 0.1, "{change}, {stay}");
+        let (epsilon, load, absent) = (1.0 / 256.0, 0.85, 8.0);
+        let met = epsilon * load * absent;
+        for (quotients, times) in [(Quotients::Stay, 1.0), (Quotients::Change, 2.0)] {
+            let ours = rate(epsilon, load, absent, &popularity, 3.4, quotients);
+            let again = ours / (epsilon * load / 1000.0) - 1.0 + met / 3.0;
+            let expected = times * 3.4 * met / 2.0;
+            assert!((again / expected - 1.0).abs() < 0.15, "{quotients:?}: {again}, {expected}");
+        }
     }
 }
