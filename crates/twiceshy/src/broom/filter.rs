@@ -9,7 +9,7 @@
 //!
 //! digests   0 ──────────── frontier ──────────────────────── 2^64
 //! function      b (new)        │         a (old)
-//!                              └─▶ each adaptation moves it by a few quotients
+//!                              └─▶ adaptations and ghosts move it by a few quotients
 //! ```
 //!
 //! **Invariant 7.** No fingerprint is a prefix of another, so a query matches one
@@ -18,7 +18,7 @@
 //!
 //! **Phases** (4.2). A false positive, and an insertion that collides, lengthens
 //! one fingerprint and rehashes the keys of the next few ranges of digests, whose
-//! fingerprints are short again. When the frontier has passed all, the new
+//! fingerprints are short again; so does a removal that leaves a ghost. When the frontier has passed all, the new
 //! function is the old one and another is drawn.
 //!
 //! **Ghosts** (4.3). A removed key leaves its quotient and adaptivity bits until
