@@ -9,6 +9,7 @@ use twiceshy_lab::model::cell::{Arrivals, Cycle, Effort, Estimate, estimate};
 use twiceshy_lab::model::cyclic::{Functions, Setting, joint};
 use twiceshy_lab::model::popularity::Popularity;
 use twiceshy_lab::model::swapping::Swapping;
+use twiceshy_lab::model::sweep::{self, Quotients};
 use twiceshy_lab::plan::predict::Stream;
 use twiceshy_lab::plan::{Choice, Question, model_error, plan};
 use twiceshy_lab::random::{hasher, mix, rng};
@@ -118,6 +119,33 @@ fn swapping_filters_are_within_five_percent() {
     let ours = model.table_rate(&setting, Effort::USUAL, 1);
     let bins = f64::from(KEYS) / (4.0 * seen.load);
     compare("swapping", &seen, joint(ours.mean, 2), ours, bins);
+}
+
+/// Both forms of the broom filter, each by its own model and not by the other's.
+///
+/// Stated before: within 5 %, and six standard deviations of the count. False positives
+/// bring others back, 0.7 each at most at this point, so the count's standard deviation
+/// is that of a Poisson one times `1 / (1 - 0.7)` at most: of `n` false positives,
+/// `6 / 0.3 / sqrt(n)`.
+#[test]
+fn broom_filters_are_within_five_percent_of_their_own_model() {
+    let (keys, absent, repeats, load) = (60_000, 20, 10, 0.85);
+    let popularity = Popularity::equal(repeats.into());
+    let forms = [("practical", Quotients::Stay), ("faithful", Quotients::Change)];
+    for (form, own) in forms {
+        let spec: Spec = format!("broom:f=7,form={form}").parse().expect("a filter");
+        let filter = Contestant::new(spec.build(keys as usize).expect("a capacity"));
+        let seen = play(filter, keys, (absent, repeats), Order::Shuffled, 1);
+        for (_, model) in forms {
+            let swept = 4.0 * load;
+            let rate = sweep::rate(1.0 / 128.0, load, absent.into(), &popularity, swept, model);
+            let expected = rate * seen.queries;
+            let off = seen.false_positives / expected - 1.0;
+            println!("{form} by {model:?}: {} of {expected:.0}, {off:+.3}", seen.false_positives);
+            let agrees = off.abs() < 0.05 + 20.0 / expected.sqrt();
+            assert_eq!(agrees, model == own, "{form} by {model:?}: {off}");
+        }
+    }
 }
 
 /// A sampled cell is one of the filter's `cells`.

@@ -99,7 +99,7 @@ fn broom_filters_keep_epsilon_in_every_round() {
     }
 }
 
-/// The table of `docs/papers.md`.
+/// The tables of `docs/papers.md`: the rate of the last round, and the largest of any.
 #[test]
 #[ignore = "takes minutes; run it with --release -- --ignored --nocapture"]
 fn the_whole_table() {
@@ -126,8 +126,9 @@ fn the_whole_table() {
                 assert!(wins || last > 0.5, "{spec} {per_key}: {last}");
             }
             println!(
-                "| {spec} | {per_key} | {:.4} % | {} rounds | {} spent | {:.1?} |",
+                "| {spec} | {per_key} | {:.4} % | {:.4} % | {} rounds | {} spent | {:.1?} |",
                 100.0 * played.last(),
+                100.0 * played.rates().into_iter().fold(0.0, f64::max),
                 played.outcome.rounds.len(),
                 played.stats.spent,
                 started.elapsed()

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use crate::any::AnyFilter;
 use crate::bits::packed::Packed;
-use crate::broom::filter as broom;
+use crate::broom::sizing as broom;
 use crate::cuckoo::bounds::{self, first_pass_rate, target_load_permille};
 pub(crate) use crate::cuckoo::search::Search;
 use crate::error::{Error, Result};

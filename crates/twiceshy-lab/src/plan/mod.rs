@@ -36,12 +36,11 @@ pub struct Question {
 ///
 /// Most are within 5 %, telescoping and extension filters within 20 % where blocks begin to
 /// be spent. A cuckooing filter whose adaptations each bring about one further false
-/// positive has avalanches that no mean field knows; and the broom filter as published is
-/// worse than its model, for a reason that we have not found.
+/// positive has avalanches that no mean field knows.
 #[must_use]
 pub fn model_error(filter: &str) -> f64 {
     match filter {
-        "cuckooing" | "broom-faithful" => 0.5,
+        "cuckooing" => 0.5,
         _ => 0.25,
     }
 }

@@ -16,10 +16,11 @@ use twiceshy::{Kind, Spec};
 
 use crate::model::block::{Block, Learning};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};
+use crate::model::cuckooing;
 use crate::model::cyclic::joint;
 use crate::model::popularity::Popularity;
 use crate::model::swapping::Swapping;
-use crate::model::{cuckooing, sweep};
+use crate::model::sweep::{self, Quotients};
 use crate::random::rng;
 
 /// A stream of queries for absent keys.
@@ -89,10 +90,13 @@ pub fn predict(spec: &Spec, load: f64, stream: &Stream) -> Prediction {
         Kind::Broom => {
             let epsilon = (-f64::from(number(spec, "f"))).exp2();
             let swept = f64::from(number(spec, "sweep")) * load;
-            let rate = sweep::rate(epsilon, load, *absent, popularity, swept);
             // One read for what is rehashed, as one range of digests; as published,
             // one for the old function's and one for the new one's.
-            let sweeps = if spec.label() == "broom-faithful" { 2.0 } else { 1.0 };
+            let (quotients, sweeps) = match spec.label().as_str() {
+                "broom-faithful" => (Quotients::Change, 2.0),
+                _ => (Quotients::Stay, 1.0),
+            };
+            let rate = sweep::rate(epsilon, load, *absent, popularity, swept, quotients);
             Prediction { rate, reads: rate * (1.0 + sweeps) }
         }
         _ => {

@@ -13,12 +13,19 @@
 //! 0.85), so that is its factor; in return any store that can be read in digest
 //! order will do, and rehashing writes nothing to it.
 
+use std::ops::RangeInclusive;
+
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::indexed::{Entry, Indexed};
-use crate::quotient::place::{Place, digests_of};
+use crate::quotient::place::Place;
 use crate::remote::{EVERY_DIGEST, Ordered, collected};
 use crate::spec::{Form as Name, Spec};
+
+/// A range of digests, or of addresses.
+type Digests = RangeInclusive<Digest>;
+
+type Found = Result<Vec<Digest>>;
 
 /// What a form of the broom filter asks of its remote.
 pub trait Form: Clone {
@@ -37,20 +44,12 @@ pub trait Form: Clone {
     /// The quotient of a digest that is `hashed` under its function.
     fn quotient(digest: Digest, hashed: Digest, quotients: usize) -> usize;
 
-    /// Every stored digest with this quotient under either function, and perhaps
-    /// others.
-    fn candidates(
-        remote: &mut Self::Remote,
-        functions: [u64; 2],
-        quotient: usize,
-        quotients: usize,
-    ) -> Result<Vec<Digest>>;
+    /// Every stored digest whose quotient has this range, under either function, and
+    /// perhaps others.
+    fn candidates(remote: &mut Self::Remote, functions: [u64; 2], of: Digests) -> Found;
 
     /// Every stored digest in a range.
-    fn stored(
-        remote: &mut Self::Remote,
-        range: std::ops::RangeInclusive<Digest>,
-    ) -> Result<Vec<Digest>>;
+    fn stored(remote: &mut Self::Remote, range: Digests) -> Found;
 
     /// Adds digests, removes digests and changes the function of digests: all of
     /// it or nothing.
@@ -89,19 +88,11 @@ impl Form for Practical {
         Place::new(digest, quotients).quotient
     }
 
-    fn candidates(
-        remote: &mut Self::Remote,
-        _: [u64; 2],
-        quotient: usize,
-        quotients: usize,
-    ) -> Result<Vec<Digest>> {
-        Self::stored(remote, digests_of(quotient..=quotient, quotients))
+    fn candidates(remote: &mut Self::Remote, _: [u64; 2], of: Digests) -> Found {
+        Self::stored(remote, of)
     }
 
-    fn stored(
-        remote: &mut Self::Remote,
-        range: std::ops::RangeInclusive<Digest>,
-    ) -> Result<Vec<Digest>> {
+    fn stored(remote: &mut Self::Remote, range: Digests) -> Found {
         collected(|visitor| remote.visit(range, visitor))
     }
 
@@ -146,24 +137,15 @@ impl Form for Faithful {
         Place::new(hashed, quotients).quotient
     }
 
-    fn candidates(
-        remote: &mut Self::Remote,
-        functions: [u64; 2],
-        quotient: usize,
-        quotients: usize,
-    ) -> Result<Vec<Digest>> {
-        let range = digests_of(quotient..=quotient, quotients);
+    fn candidates(remote: &mut Self::Remote, functions: [u64; 2], of: Digests) -> Found {
         collected(|visitor| {
             functions
                 .into_iter()
-                .try_for_each(|function| remote.visit_index(function, range.clone(), visitor))
+                .try_for_each(|function| remote.visit_index(function, of.clone(), visitor))
         })
     }
 
-    fn stored(
-        remote: &mut Self::Remote,
-        range: std::ops::RangeInclusive<Digest>,
-    ) -> Result<Vec<Digest>> {
+    fn stored(remote: &mut Self::Remote, range: Digests) -> Found {
         collected(|visitor| remote.visit(range, visitor))
     }
 

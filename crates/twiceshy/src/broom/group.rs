@@ -169,16 +169,20 @@ impl Group {
         self.ghosts.iter().filter(|&&ghost| ghost != 0).count() as u32
     }
 
+    pub(crate) fn has_room_for_ghost(&self) -> bool {
+        self.ghosts[GHOSTS - 1] == 0
+    }
+
     /// Keeps a string that no slot has any more. `false`: there is no room.
     #[must_use]
     pub(crate) fn add_ghost(&mut self, quotient: u32, tag: bool, string: Text) -> bool {
         if string.is_empty() {
             return true;
         }
-        let count = self.ghost_count() as usize;
-        if count == GHOSTS {
+        if !self.has_room_for_ghost() {
             return false;
         }
+        let count = self.ghost_count() as usize;
         let Some(strings) = self.strings.insert(self.strings.count(), string) else { return false };
         self.strings = strings;
         self.ghosts[count] = GHOST | u8::from(tag) << TAG | quotient as u8;

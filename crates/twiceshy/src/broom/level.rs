@@ -221,6 +221,11 @@ impl Level {
         self.groups[group].drop_ghosts(tag)
     }
 
+    /// Whether a group has room for one more ghost, if its string has.
+    pub(crate) fn has_room_for_ghost(&self, group: usize) -> bool {
+        self.groups[group].has_room_for_ghost()
+    }
+
     pub(crate) fn ghost_count(&self, group: usize) -> u32 {
         self.groups[group].ghost_count()
     }

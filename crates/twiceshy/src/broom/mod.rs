@@ -13,6 +13,7 @@ pub(crate) mod filter;
 pub(crate) mod form;
 mod group;
 mod level;
+pub(crate) mod sizing;
 mod strings;
 
 pub use filter::BroomFilter;
