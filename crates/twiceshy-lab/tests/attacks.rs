@@ -21,8 +21,10 @@ use reference::{Fixes, Reference, Rule};
 use twiceshy::{Error, Result, Spec};
 use twiceshy_lab::adversary::game::{Adversary, Claim, Defender, Oracle, Outcome, play};
 use twiceshy_lab::adversary::persistence::Persistence;
+use twiceshy_lab::adversary::telescoping::Telescoping;
 use twiceshy_lab::adversary::theorem_12::Theorem12;
 use twiceshy_lab::contestant::Contestant;
+use twiceshy_lab::experiment::runner::mean_and_error;
 use twiceshy_lab::random::Rng;
 
 /// Wins of so many games.
@@ -346,4 +348,51 @@ fn theorem_12_fails_against_four_tables_and_against_telescoping() {
         let outcomes: Vec<Outcome> = (0..20).map(play).collect();
         assert_eq!(wins(&outcomes), Wins(0, 20), "{spec}");
     }
+}
+
+/// Of the cuckooing filter, the table's simulations follow two rules. Ours is the paper's
+/// (section 2.3: "moves x_i recursively as it would during an insert"): who is driven out
+/// takes any empty cell of its own. Where all go to their next table in turn, a fix moves
+/// more than twice as many keys, and the first round of the telescoping filter's adversary
+/// at |Q|/|S| = 20 has about three times the false positives.
+///
+/// Means of 20 games each. Seven standard errors of a difference: Student's t with the
+/// least degrees of freedom, 19, is above it with probability below 10^-6.
+#[test]
+fn cuckooing_follows_the_papers_rule() {
+    const KEYS: u64 = 2048;
+    const GAMES: u64 = 20;
+    let attack = Telescoping { queries: 20 * KEYS };
+    let first_round = |filter: &mut dyn Defender, seed| {
+        let outcome = game(filter, &attack, KEYS, seed).expect("room for all");
+        outcome.rounds[0].false_positives as f64 / KEYS as f64
+    };
+    let reference = |rule| -> (Vec<f64>, f64) {
+        let mut moves = 0.0;
+        let play = |seed| {
+            let mut filter = Reference::new((rule, Fixes::Every), (4, 1), 11, (KEYS, 0.95), seed);
+            let rate = first_round(&mut filter, seed);
+            moves += filter.moves_of_a_fix() / GAMES as f64;
+            rate
+        };
+        ((0..GAMES).map(play).collect(), moves)
+    };
+    let (paper, moves) = reference(Rule::Cuckooing);
+    let (in_turn, moves_in_turn) = reference(Rule::CuckooingInTurn);
+    let spec: Spec = "cuckooing:f=11".parse().expect("a filter");
+    let ours: Vec<f64> = (0..GAMES)
+        .map(|seed| {
+            let filter = spec.build(KEYS as usize).expect("a capacity");
+            first_round(&mut Contestant::new(filter), seed)
+        })
+        .collect();
+    let apart = |a: &[f64], b: &[f64]| {
+        let ((a, a_error), (b, b_error)) = (mean_and_error(a), mean_and_error(b));
+        println!("{a} ± {a_error}, {b} ± {b_error}");
+        (a - b) / a_error.hypot(b_error)
+    };
+    println!("moves of a fix: {moves}, in turn {moves_in_turn}");
+    assert!(apart(&ours, &paper).abs() < 7.0);
+    assert!(apart(&in_turn, &ours) > 7.0);
+    assert!(moves_in_turn > moves, "{moves_in_turn}, {moves}");
 }

@@ -35,19 +35,19 @@ pub enum Fixes {
 
 /// A filter.
 pub struct Reference {
-    pub rule: Rule,
-    pub fixes: Fixes,
-    pub tables: usize,
-    pub slots: usize,
+    rule: Rule,
+    fixes: Fixes,
+    tables: usize,
+    slots: usize,
     /// Of each table.
-    pub bins: usize,
+    bins: usize,
     /// Of a fingerprint.
-    pub bits: u32,
+    bits: u32,
     cells: Vec<Option<Stored>>,
     coins: Rng,
-    /// Keys that were moved, and false positives that were fixed.
-    pub moves: u64,
-    pub adapted: u64,
+    /// Keys that fixes moved, and false positives that were fixed.
+    moves: u64,
+    adapted: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -122,8 +122,13 @@ impl Reference {
             .find_map(|table| self.cells_in(digest, table).find(|&cell| self.cells[cell].is_none()))
     }
 
+    /// Keys that were moved for a false positive, on average.
+    pub fn moves_of_a_fix(&self) -> f64 {
+        self.moves as f64 / self.adapted as f64
+    }
+
     fn put(&mut self, cell: usize, digest: Digest) -> Option<Stored> {
-        self.moves += 1;
+        self.moves += u64::from(self.adapted > 0);
         self.cells[cell].replace(Stored { digest, selector: 0 })
     }
 
