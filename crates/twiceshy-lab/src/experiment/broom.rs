@@ -112,12 +112,12 @@ fn sustained(rows: &[Row]) -> Verdict {
         .map(|series| format!("{series} ({})", percent(of(series))))
         .collect();
     Verdict {
-        seen: brooms.above.is_empty() && of("plain") == 1.0,
+        seen: brooms.above().is_empty() && of("plain") == 1.0,
         text: format!(
             "broom filters are clearly above epsilon = {} in {} of {} rounds; still above it in \
              round {last} are {}",
             percent(epsilon()),
-            brooms.above.len(),
+            brooms.above().len(),
             brooms.points(),
             fails.join(", ")
         ),
@@ -132,13 +132,13 @@ fn flat(rows: &[Row]) -> Verdict {
         rates.map(|row| row.mean).fold(0.0, f64::max)
     };
     Verdict {
-        seen: brooms.above.is_empty() && !rows.is_empty(),
+        seen: brooms.above().is_empty() && !rows.is_empty(),
         text: format!(
             "broom filters are clearly above epsilon = {} at {} of {} points (highest rate {}, {} \
              as published); telescoping reaches {}, and {} where spent blocks take other hash \
              functions",
             percent(epsilon()),
-            brooms.above.len(),
+            brooms.above().len(),
             brooms.points(),
             percent(highest("broom")),
             percent(highest("broom-faithful")),

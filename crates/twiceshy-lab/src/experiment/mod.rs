@@ -1,12 +1,14 @@
 //! The figures of the papers: lists of points, seed in, rows out.
 //!
 //! One file a paper. What they share: `measure` plays a workload, `traces` are
-//! the papers' packet traces, `curves` reads rows for a verdict.
+//! the papers' packet traces, `curves` reads rows for a verdict, `significance` says how
+//! likely a difference is by chance.
 
 mod acf;
 mod broom;
 mod curves;
 mod measure;
+mod significance;
 mod simplified;
 mod support;
 mod telescoping;

@@ -10,9 +10,10 @@
 
 use super::curves::{Curves, list, percent};
 use super::measure::{Curve, cuckooing, cyclic, empty, point, rate, swapping};
+use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
 use super::{Axis, Figure, Point, Row, Setting, Verdict};
-use crate::adversary::game::Outcome;
+use crate::adversary::game::{MARGIN, Outcome};
 use crate::adversary::telescoping::telescoping as attack;
 use crate::workload::{ActiveSet, Size, Source, Trace};
 
@@ -191,7 +192,7 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
     ] else {
         return Verdict { seen: false, text: "rows are missing".into() };
     };
-    let but = match cuckooing.above.as_slice() {
+    let but = match cuckooing.above().as_slice() {
         [] => String::new(),
         above => format!(
             " (at A/S = {} the cuckooing filter is better, whose first pass costs half)",
@@ -242,7 +243,7 @@ fn by_first_pass(rows: &[Row]) -> Verdict {
         _ => format!(" (shuffled, {})", shuffled.text()),
     };
     Verdict {
-        seen: best.is_below() && worst.is_below() && alike.level.len() * 2 > alike.points(),
+        seen: best.is_below() && worst.is_below() && !alike.is_below() && !alike.is_above(),
         text: format!(
             "with packets as on a link, cuckooing is {} against swapping, cyclic with s = 1, \
              telescoping and extension{hard}; telescoping is {} against swapping and cyclic with s \
@@ -254,13 +255,13 @@ fn by_first_pass(rows: &[Row]) -> Verdict {
     }
 }
 
-/// A rate at which the adversary has not won: twice epsilon.
-const RESISTED: f64 = 2.0 / 256.0;
+/// A rate at which the adversary has not won, as the game counts it, of epsilon.
+const RESISTED: f64 = MARGIN / 256.0;
 
 /// Where a filter stops resisting the adversary: the first |Q|/|S| with a rate
 /// clearly above twice epsilon.
 fn cliff(curves: &Curves<'_>, panel: &str, series: &str) -> Option<f64> {
-    curves.standing_against(panel, series, RESISTED).above.first().copied()
+    curves.standing_against(panel, series, RESISTED).above().first().copied()
 }
 
 fn cliff_at_twenty(rows: &[Row]) -> Verdict {
@@ -275,9 +276,14 @@ fn cliff_at_twenty(rows: &[Row]) -> Verdict {
         .collect();
     let last = |series| curves.curve(ADVERSARY, series).last().map_or(f64::NAN, |row| row.mean);
     let falls = at("telescoping").is_some_and(|x| x > *MODERATE.end());
-    let resists = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"]
-        .iter()
-        .all(|other| last("cyclic-3") <= last(other));
+    let largest =
+        |series: &str| curves.curve(ADVERSARY, series).last().map(|row| Estimate::from(*row));
+    let not_above = |other: &&str| match (largest("cyclic-3"), largest(other)) {
+        (Some(three), Some(other)) => !other.clearly_below(three),
+        _ => false,
+    };
+    let others = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"];
+    let resists = others.iter().all(not_above);
     Verdict {
         seen: falls && resists && by_first_pass(rows).seen,
         text: format!(

@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use twiceshy::{Digest, Spec};
 
-use super::curves::{Curves, Estimate};
+use super::curves::Curves;
 use super::measure::{Curve, Failure, empty, point};
+use super::significance::Estimate;
 use super::{Axis, Figure, Point, Row, Setting, Verdict};
 use crate::contestant::Contestant;
 use crate::random::hasher;
