@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use twiceshy_lab::experiment::runner::{Findings, Plan, Progress, recall, run};
 use twiceshy_lab::experiment::store::{self, Error, Store};
-use twiceshy_lab::experiment::{Axis, Figure, Point, Row, Setting, Trial, Verdict};
+use twiceshy_lab::experiment::{Axis, Figure, Point, Row, Seen, Setting, Trial, Verdict};
 
 /// A directory of a test, which goes with it.
 struct Directory(PathBuf);
@@ -41,7 +41,7 @@ const fn figure(id: &'static str, points: fn(&Setting) -> Vec<Point>) -> Figure 
         x: Axis { label: "x", log: false },
         y: Axis { label: "y", log: false },
         points,
-        verdict: |rows| Verdict { seen: true, text: format!("{} rows", rows.len()) },
+        verdict: |rows| Verdict { seen: Seen::Yes, text: format!("{} rows", rows.len()) },
     }
 }
 

@@ -10,7 +10,7 @@ use super::curves::{Curves, Standing, list, percent};
 use super::measure::{Curve, LOAD, cyclic, plain, point, rate, swapping};
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::model::cell::Effort;
 use crate::model::popularity::Popularity;
 use crate::model::swapping::Swapping;
@@ -229,7 +229,7 @@ fn any(_: &str) -> bool {
 
 fn lose_in_the_end(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
-    let mut seen = !rows.is_empty();
+    let mut claims = Vec::new();
     let mut crossings: Vec<f64> = Vec::new();
     for panel in curves.panels() {
         for (series, plain) in AGAINST_PLAIN {
@@ -237,12 +237,14 @@ fn lose_in_the_end(rows: &[Row]) -> Verdict {
             let curve = curves.curve(panel, series);
             let (Some(left), Some(right)) = (curve.first(), curve.last()) else { continue };
             let above = standing.above();
-            seen &= !above.contains(&left.x) && above.contains(&right.x);
+            // Not worse at the left end, worse at the right one.
+            claims.push(Seen::unless(above.contains(&left.x)));
+            claims.push(standing.clone().within(right.x..).is_above());
             crossings.extend(above.first());
         }
     }
     Verdict {
-        seen,
+        seen: Seen::all(claims),
         text: format!(
             "the adaptive filters are better than the plain one at small A/S and clearly worse from \
              A/S = {} on, each from its own; swapping against the cyclic filters is {}{CAPPED}",
@@ -265,7 +267,7 @@ fn win_everywhere(rows: &[Row]) -> Verdict {
         ""
     };
     Verdict {
-        seen: all.is_below() && swapping.is_below(),
+        seen: Seen::all([all.is_below(), swapping.is_below()]),
         text: format!(
             "the adaptive filters are {} against the plain one{but}; swapping against the cyclic \
              filters is {}{CAPPED}",
@@ -308,8 +310,9 @@ const AGREEMENT: f64 = 0.05;
 fn gain_half_of_the_repeats(rows: &[Row]) -> Verdict {
     let as_modelled = |gain: Estimate, model: f64| {
         let [low, high] = [1.0 - AGREEMENT, 1.0 + AGREEMENT];
-        !gain.clearly_below(Estimate::exactly(model * low))
-            && !Estimate::exactly(model * high).clearly_below(gain)
+        let outside = gain.clearly_below(Estimate::exactly(model * low))
+            || Estimate::exactly(model * high).clearly_below(gain);
+        Seen::unless(outside)
     };
     let gains = gains(rows);
     let text = |(repeats, gain, model): &(u32, Estimate, f64)| {
@@ -317,10 +320,11 @@ fn gain_half_of_the_repeats(rows: &[Row]) -> Verdict {
     };
     let texts: Vec<String> = gains.iter().map(text).collect();
     // A gain of 1 is none; that there is one has to be clear.
-    let clear = |gain: Estimate| Estimate::exactly(1.0).clearly_below(gain);
+    let claims = gains.iter().flat_map(|&(_, gain, model)| {
+        [Estimate::exactly(1.0).below(gain), as_modelled(gain, model)]
+    });
     Verdict {
-        seen: !gains.is_empty()
-            && gains.iter().all(|&(_, gain, model)| clear(gain) && as_modelled(gain, model)),
+        seen: Seen::all(claims),
         text: format!(
             "the plain filter's rate over the swapping filter's is {}, where the paper expects \
              n_e/2{CAPPED}",
@@ -345,7 +349,7 @@ fn better_in_long_cells(rows: &[Row]) -> Verdict {
         (16, (0.0, end), "16 bits", Better),
     ];
     let curves = Curves::new(rows);
-    let mut seen = !rows.is_empty();
+    let mut claims = Vec::new();
     let mut texts = Vec::new();
     for (cell_bits, (from, to), part, expected) in parts {
         for r in [2, 3] {
@@ -355,16 +359,16 @@ fn better_in_long_cells(rows: &[Row]) -> Verdict {
             else {
                 continue;
             };
-            seen &= match expected {
-                Better => varying.clearly_below(swapping),
-                NotWorse => !swapping.clearly_below(varying),
-                Worse => swapping.clearly_below(varying),
-            };
+            claims.push(match expected {
+                Better => varying.below(swapping),
+                NotWorse => Seen::unless(swapping.clearly_below(varying)),
+                Worse => swapping.below(varying),
+            });
             texts.push(format!("{} with {part}, r = {r}", varying.over(swapping)));
         }
     }
     Verdict {
-        seen,
+        seen: Seen::all(claims),
         text: format!(
             "the rate with varying ranges, in swapping filter's rates: {}{CAPPED}",
             texts.join("; ")
@@ -403,7 +407,7 @@ fn win_on_traces(rows: &[Row], cell_bits: u32) -> Verdict {
         ),
     };
     Verdict {
-        seen: linked.is_below() && others.is_below(),
+        seen: Seen::all([linked.is_below(), others.is_below()]),
         text: format!(
             "with packets as on a link, cyclic with s = 1 and swapping are {} against the {} \
              expected of the plain filter, and {} against cyclic with s = 2 and 3{hard}",

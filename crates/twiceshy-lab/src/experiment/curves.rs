@@ -2,8 +2,8 @@
 
 use std::ops::RangeBounds;
 
-use super::Row;
 use super::significance::{CHANCE, Estimate, normal_tail, stouffer};
+use super::{Row, Seen};
 
 /// The probability with which a verdict may find by chance a point that contradicts a
 /// claim, of all the points that the claim is about.
@@ -56,14 +56,22 @@ impl Standing {
         !self.pairs.is_empty() && self.pairs.iter().all(|pair| chance(pair) < CHANCE)
     }
 
-    /// Below, all points together, and clearly above at none.
-    pub fn is_below(&self) -> bool {
-        self.together(1.0) && self.above().is_empty()
+    /// Whether it is below: all points together, and clearly above at none.
+    pub fn is_below(&self) -> Seen {
+        self.claim(1.0)
     }
 
     /// The same the other way round.
-    pub fn is_above(&self) -> bool {
-        self.together(-1.0) && self.below().is_empty()
+    pub fn is_above(&self) -> Seen {
+        self.claim(-1.0)
+    }
+
+    fn claim(&self, sign: f64) -> Seen {
+        match () {
+            () if !self.where_clear(-sign).is_empty() || self.together(-sign) => Seen::No,
+            () if self.together(sign) => Seen::Yes,
+            () => Seen::Open,
+        }
     }
 
     /// Of it, the points in a range.
@@ -236,9 +244,9 @@ mod tests {
         assert_eq!((standing.below(), standing.above()), (vec![1.0], vec![10.0]));
         let text = "below at 1 (A/S = 1) of 3 points, above at 1 (A/S = 10)";
         assert_eq!(standing.text(), text);
-        assert!(!standing.is_below() && !standing.is_above());
+        assert_eq!((standing.is_below(), standing.is_above()), (Seen::No, Seen::No));
         assert_eq!(curves.standings(|panel| panel == "q", &[("a", "b")]).points(), 0);
-        assert!(!Standing::default().is_below() && !Standing::default().is_above());
+        assert_eq!(Standing::default().is_below(), Seen::Open);
     }
 
     /// A score of 2.5 is nothing, four of them are one of 5, two are one of 3.5; a score of
@@ -247,14 +255,17 @@ mod tests {
     fn points_are_judged_together() {
         let pair = |scores: &[f64]| scores.iter().map(|score| (1.0, *score)).collect();
         let standing = |scores: &[f64]| Standing { pairs: vec![pair(scores)] };
-        assert!(standing(&[2.5; 4]).is_below());
-        assert!(standing(&[-2.5; 4]).is_above());
-        assert!(!standing(&[2.5; 2]).is_below());
-        assert!(!standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below());
-        assert!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below());
+        assert_eq!(standing(&[2.5; 4]).is_below(), Seen::Yes);
+        assert_eq!(standing(&[2.5; 4]).is_above(), Seen::No);
+        assert_eq!(standing(&[-2.5; 4]).is_above(), Seen::Yes);
+        assert_eq!(standing(&[2.5; 2]).is_below(), Seen::Open);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below(), Seen::No);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below(), Seen::Yes);
         // Pair by pair.
-        assert!(!Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] }.is_below());
-        assert!(Standing { pairs: vec![pair(&[2.5; 4]), pair(&[7.0; 2])] }.is_below());
+        let one_open = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] };
+        assert_eq!(one_open.is_below(), Seen::Open);
+        let both = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[7.0; 2])] };
+        assert_eq!(both.is_below(), Seen::Yes);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::Row;
+use super::{Row, Seen};
 
 /// The probability with which a verdict may say by chance that a paper's claim is seen.
 pub const CHANCE: f64 = 1e-6;
@@ -68,6 +68,15 @@ impl Estimate {
         let difference = other.mean - self.mean;
         let t = if error == 0.0 { f64::INFINITY } else { difference.abs() / error };
         normal_quantile(student_tail(t, freedom)).copysign(difference)
+    }
+
+    /// Whether it is shown to be below `other`.
+    pub fn below(self, other: Estimate) -> Seen {
+        match () {
+            () if self.clearly_below(other) => Seen::Yes,
+            () if other.clearly_below(self) => Seen::No,
+            () => Seen::Open,
+        }
     }
 
     /// Below `other` by more than [`CHANCE`] explains.

@@ -9,7 +9,7 @@ use super::curves::{Curves, Standing};
 use super::measure::{Curve, cuckooing, cyclic, filled, plain, play, point, swapping};
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::random::hasher;
 use crate::workload::{Size, Source, Trace};
 
@@ -133,7 +133,7 @@ fn cuckooing_is_lowest(rows: &[Row]) -> Verdict {
         _ => format!(" (shuffled, {})", shuffled.text()),
     };
     Verdict {
-        seen: standings.iter().all(Standing::is_below),
+        seen: Seen::all(standings.iter().map(Standing::is_below)),
         text: format!(
             "with packets as on a link, cuckooing is {} against swapping and cyclic with s = \
              1{hard}; those are {} against cyclic with s = 2; all of them are {} against cyclic \
@@ -149,7 +149,7 @@ fn up_to_twice(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
     let mut standing = Standing::default();
     let mut texts = Vec::new();
-    let mut seen = true;
+    let mut claims = Vec::new();
     for panel in curves.panels() {
         let series = curves.series(panel);
         let levels: Vec<Estimate> =
@@ -157,14 +157,15 @@ fn up_to_twice(rows: &[Row]) -> Verdict {
         let Some(mean) = Estimate::mean_of(&levels) else { continue };
         texts.push(format!("{mean} with {panel}"));
         // More, and not more than twice.
-        seen &= Estimate::exactly(1.0).clearly_below(mean);
-        seen &= !Estimate::exactly(2.0).clearly_below(mean);
+        claims.push(Estimate::exactly(1.0).below(mean));
+        claims.push(Seen::unless(Estimate::exactly(2.0).clearly_below(mean)));
         for name in series {
             standing = standing.and(curves.standing_against(panel, name, 1.0));
         }
     }
+    claims.push(standing.is_above());
     Verdict {
-        seen: seen && standing.is_above(),
+        seen: Seen::all(claims),
         text: format!(
             "the others have on average {} times the false positives of the cuckooing filter (one \
              more counted for each); against 1 the ratios are {}",
@@ -230,18 +231,18 @@ fn bounded_by_the_support(rows: &[Row]) -> Verdict {
         (PRACTICE, "swapping"),
     ]
     .map(|(panel, series)| curves.at(panel, series, most).map(Estimate::from)) else {
-        return Verdict { seen: false, text: "rows are missing".into() };
+        return Verdict { seen: Seen::Open, text: "rows are missing".into() };
     };
     // Epsilon |Q| + epsilon^2 |Q| + log^4 n, over epsilon |Q|, with constants of 1.
     let [epsilon, queries] = [THEOREM_EPSILON, KEYS as f64 / most];
     let most_allowed = 1.0 + epsilon + (KEYS as f64).log2().powi(4) / (epsilon * queries);
-    let bounded = !Estimate::exactly(most_allowed).clearly_below(theorem);
+    let bounded = Seen::unless(Estimate::exactly(most_allowed).clearly_below(theorem));
     let why = match cyclic.clearly_below(swapping) {
         false => ", as random queries hardly find the few that it cannot fix",
         true => "",
     };
     Verdict {
-        seen: bounded && theorem.clearly_below(cyclic),
+        seen: Seen::all([bounded, theorem.below(cyclic)]),
         text: format!(
             "asked {most} times each, queries cost the cuckooing filter {theorem} epsilon |Q| under \
              the theorem's conditions (which allow {most_allowed:.0}, mostly for log^4 n) and \
