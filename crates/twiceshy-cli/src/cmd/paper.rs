@@ -26,8 +26,8 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 /// measured. OUT/report.html shows all figures in OUT, on one page that needs no
 /// network.
 ///
-/// A full run takes about 6 to 10 CPU hours, a night on a laptop. A row of it has 4
-/// trials or more, until the standard error is 2 % of the mean or it has had its 10.
+/// A full run takes 4 to 10 CPU hours, by single trials that were timed; it was never
+/// run as a whole. A row of it has 4 trials or more, until the standard error is 2 % of the mean or it has had its 10.
 /// Generated traces are a fifth of the papers' in flows and packets, adversaries
 /// play against 2^16 slots, and a trial of uniform queries has at most 2 * 10^7.
 ///
