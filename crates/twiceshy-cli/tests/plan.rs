@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use twiceshy_lab::plan::model_error;
 
 /// Runs `twiceshy plan` with flags that are separated by spaces.
 fn plan(flags: &str) -> Output {
@@ -124,5 +125,92 @@ fn help_has_examples_and_says_what_is_counted() {
     let help = text(&plan("--help").stdout);
     for expected in ["Examples:", "one read of the store", "mirror", "--hostile"] {
         assert!(help.contains(expected), "{expected}: {help}");
+    }
+}
+
+/// Flags of `race` and of `plan` for the same stream, and queries for each absent key.
+const PRESETS: [(&str, &str, f64); 4] = [
+    ("--workload repeats:1 --distinct 10 --bits 11.6", "--misses 10 --repeats 1 --bits 11.6", 1.0),
+    (
+        "--workload repeats:20 --distinct 10 --bits 11.6",
+        "--misses 10 --repeats 20 --bits 11.6",
+        20.0,
+    ),
+    ("--workload repeats:10 --distinct 20 --bits 8.6", "--misses 20 --repeats 10 --bits 8.6", 10.0),
+    ("--workload repeats:10 --distinct 5 --bits 20", "--misses 5 --repeats 10 --bits 20", 10.0),
+];
+
+/// What a filter read in all races of a preset.
+struct Raced {
+    spec: String,
+    queries: f64,
+    false_positives: f64,
+    reads: f64,
+}
+
+fn raced(flags: &str) -> Vec<Raced> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
+    command.arg("race").args(flags.split_whitespace()).args(["--keys", "4000", "--seeds", "2"]);
+    let output = command.arg("--json").output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{flags}: {}", text(&output.stderr));
+    let mut all: Vec<Raced> = Vec::new();
+    for line in text(&output.stdout).lines() {
+        let row: Value = serde_json::from_str(line).expect(line);
+        let number = |field: &str| row[field].as_f64().unwrap_or_else(|| panic!("{field}: {row}"));
+        let spec = row["spec"].as_str().expect("a spec").to_string();
+        let [queries, false_positives, reads] =
+            ["queries", "false_positives", "remote_reads"].map(number);
+        match all.iter_mut().find(|raced| raced.spec == spec) {
+            None => all.push(Raced { spec, queries, false_positives, reads }),
+            Some(raced) => {
+                raced.queries += queries;
+                raced.false_positives += false_positives;
+                raced.reads += reads;
+            }
+        }
+    }
+    all
+}
+
+/// The two verbs as a user has them: the filters of a plan are those of a race, spec for
+/// spec, and where a plan says that one reads less than another, and by more than the
+/// models' stated errors, races do not say otherwise.
+///
+/// Noise: false positives come in clusters, of at most as many as a key is asked. A Poisson
+/// number of clusters of mean `m` is within `5 sqrt(m) + 12.5` of it but for a probability
+/// below 10^-6.
+#[test]
+fn plans_rank_filters_as_races_do() {
+    for (race, ask, repeats) in PRESETS {
+        let raced = raced(race);
+        let planned = rows(&format!("--keys 4000 {ask}"));
+        let standing: Vec<(&str, f64, f64, f64)> = planned
+            .iter()
+            .map(|row| {
+                let spec = row["spec"].as_str().expect("a spec");
+                let seen = raced.iter().find(|raced| raced.spec == spec);
+                let seen = seen.unwrap_or_else(|| panic!("{spec} is not in the race {race}"));
+                let predicted = row["rate"].as_f64().expect("a rate") * seen.queries;
+                let clusters = seen.false_positives.max(predicted) / repeats;
+                let each = seen.reads.max(1.0) / seen.false_positives.max(1.0) * repeats;
+                let noise = (5.0 * clusters.sqrt() + 12.5) * each / seen.queries;
+                let filter = row["filter"].as_str().expect("a name");
+                (filter, seen.reads / seen.queries, noise, model_error(filter))
+            })
+            .collect();
+        // Races tell the first from the last at least, so the comparison below can fail.
+        let (Some(first), Some(last)) = (standing.first(), standing.last()) else {
+            panic!("{ask}: no filter");
+        };
+        assert!(first.1 + first.2 < last.1 - last.2, "{ask}: {first:?}, {last:?}");
+        for (rank, (better, reads, noise, error)) in standing.iter().enumerate() {
+            for (worse, more, more_noise, more_error) in &standing[rank + 1..] {
+                let tie = (1.0 + error) / (1.0 - more_error);
+                assert!(
+                    *reads <= (more + more_noise) * tie + noise,
+                    "{ask}: {better} is planned before {worse}, but reads {reads}, not {more}"
+                );
+            }
+        }
     }
 }

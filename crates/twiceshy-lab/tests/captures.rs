@@ -1,4 +1,4 @@
-//! Packet captures, written here byte by byte.
+//! Packet captures: written here byte by byte, and a real one (`captures/README.md`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -320,4 +320,28 @@ fn a_capture_is_a_workload() {
     // Flows 0 to 3 of 8, and the packets of flows 4 to 7.
     assert_eq!(workload.stored.len(), 4);
     assert_eq!(workload.ranks().collect::<Vec<_>>(), [0, 0, 1, 1, 2, 3, 3]);
+}
+
+/// A real capture, in both formats, against what scapy and tcpdump read in it. Flows are
+/// numbered by their first packet.
+#[test]
+fn a_real_capture_has_the_flows_that_others_see_in_it() {
+    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
+    let flows = fs::read_to_string(captures.join("veth.flows")).expect("scapy's list");
+    let mut known = Vec::new();
+    let mut expected = Vec::new();
+    for flow in flows.lines() {
+        let number = known.iter().position(|&seen| seen == flow).unwrap_or_else(|| {
+            known.push(flow);
+            known.len() - 1
+        });
+        expected.push(u32::try_from(number).expect("a few flows"));
+    }
+    // As `sort -u | wc -l` and tcpdump count them.
+    assert_eq!((known.len(), expected.len()), (36, 92));
+    for name in ["veth.pcap", "veth.pcapng"] {
+        let recording = Recording::of_capture(&captures.join(name)).expect(name);
+        assert_eq!(recording.stream, expected, "{name}");
+        assert_eq!(recording.distinct, 36, "{name}");
+    }
 }

@@ -1,15 +1,23 @@
 //! What the report must show, on points of the quick run with fixed seeds: each
-//! test says what is random in it, and how likely it would fail by chance.
+//! test says what is random in it, and how likely it would fail by chance. Criteria are
+//! the papers' claims or a model's numbers; none was fitted to these seeds.
 //! Overflow probabilities of blocks are those of `taf_exaf_entropy.csv`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use twiceshy_lab::experiment::{Figure, Point, Row, Setting, figures};
+use twiceshy_lab::experiment::{Figure, Point, Row, Seen, Setting, figures};
+use twiceshy_lab::model::cell::Effort;
+use twiceshy_lab::model::cyclic;
+use twiceshy_lab::model::popularity::Popularity;
+use twiceshy_lab::model::swapping::Swapping;
 use twiceshy_lab::workload::Recording;
 
 /// epsilon of the quotient filters' 8-bit remainders.
 const EPSILON: f64 = 1.0 / 256.0;
+
+/// The first seed: the criteria below were written before any trial had it.
+const SEED: u64 = 7_000;
 
 fn quick() -> Setting {
     Setting { quick: true, ..Setting::default() }
@@ -27,13 +35,13 @@ impl Points {
         Points((figure(id).points)(&quick()))
     }
 
-    /// The trials of one point with the seeds `0..seeds`.
+    /// The trials of one point with so many seeds.
     fn trials(&self, panel: &str, series: &str, x: f64, seeds: u64) -> Vec<f64> {
         let wanted =
             |point: &&Point| point.panel == panel && point.series == series && point.x == x;
         let point = self.0.iter().find(wanted);
         let point = point.unwrap_or_else(|| panic!("no point {panel}, {series}, {x}"));
-        (0..seeds).map(|seed| (point.run)(seed).expect("a trial")).collect()
+        (SEED..SEED + seeds).map(|seed| (point.run)(seed).expect("a trial")).collect()
     }
 
     /// The sum of their trials.
@@ -81,9 +89,53 @@ fn no_verdict_is_reached_before_the_rows_are() {
         let rows: Vec<Row> = (figure.points)(&quick()).into_iter().map(row).collect();
         for rows in [&rows[..], &[]] {
             let verdict = (figure.verdict)(rows);
-            assert!(!verdict.seen, "{} of {} rows: {verdict}", figure.id, rows.len());
+            assert_ne!(verdict.seen, Seen::Yes, "{} of {} rows: {verdict}", figure.id, rows.len());
         }
     }
+}
+
+/// Rows as the models have them, known to a hundredth: 12 bits a cell, n_e = 10. The paper's
+/// text says that the adaptive filters are better than the plain one at every A/S; by its own
+/// model, and ours, three selector bits are not from some A/S on. The report says so, and why.
+#[test]
+fn what_contradicts_a_paper_is_said_with_the_reason() {
+    const PLAIN: f64 = 3.8 / 4095.0;
+    let rows = |worst: bool| -> Vec<Row> {
+        let mut rows = Vec::new();
+        for x in [1.0, 10.0, 50.0, 100.0] {
+            let setting = cyclic::Setting { cells: 4, load: 0.95, absent: x, repeats: 10.0 };
+            let popularity = Popularity::equal(10.0);
+            let swapping = Swapping { tables: 2, slots: 4, values: 4095.0, retry: false };
+            let swapping = swapping.rate(0.95, x, &popularity, Effort::USUAL, 1).mean;
+            let cyclic = |s: u32| cyclic::Functions::equal(12 - s, s).table_rate(&setting);
+            // Without three selector bits there would be nothing to contradict.
+            let third = if worst { cyclic(3) } else { cyclic(2) };
+            let series = [
+                ("plain", PLAIN),
+                ("cyclic-1", cyclic(1)),
+                ("cyclic-2", cyclic(2)),
+                ("cyclic-3", third),
+                ("swapping", swapping),
+            ];
+            rows.extend(series.map(|(series, mean)| Row {
+                figure: "acf-2".into(),
+                panel: "n_e = 10".into(),
+                series: series.into(),
+                x,
+                mean,
+                standard_error: mean / 100.0,
+                trials: 10,
+            }));
+        }
+        rows
+    };
+    let verdict = |worst| (figure("acf-2").verdict)(&rows(worst));
+    let contradicted = verdict(true);
+    assert_eq!(contradicted.seen, Seen::No, "{contradicted}");
+    let said = contradicted.to_string();
+    assert!(said.starts_with("not as in the paper: "), "{said}");
+    assert!(said.contains("with s = 3, whose first pass costs eight times"), "{said}");
+    assert_ne!(verdict(false).seen, Seen::No, "{}", verdict(false));
 }
 
 /// A recording takes the place of the traces, and verdicts can live with that.
@@ -137,24 +189,36 @@ fn on_flow_traces_cuckooing_is_lowest_and_three_selector_bits_are_worst() {
     let [cuckooing, swapping, one, two, three] = sums;
     assert!(cuckooing < swapping.min(one), "{sums:?}");
     assert!(swapping.max(one) < two && two < three, "{sums:?}");
-    // Six rates, beside six times 1.48 % of the plain filter: a third is 25 standard
-    // deviations away for those of which the paper says that they are better.
+    // Six rates, beside six times 1.48 % of the plain filter.
     let plain = 6.0 * 0.0148;
-    assert!(cuckooing.max(swapping).max(one) < plain / 3.0, "{sums:?} and plain {plain}");
+    assert!(cuckooing.max(swapping).max(one) < plain, "{sums:?} and plain {plain}");
 }
 
-/// 16-bit cells, n_e = 10, A/S = 20, 50 and 100 with four seeds: of 2.2 million
-/// absent keys a Poisson number with mean 258 collide in the swapping filter, and
-/// cost one false positive each. Within 4.9 standard deviations (two-sided, 10^-6)
-/// that is 0.69 to 1.31 times the mean, so the gain over the 5.8 * 10^-5 of a
-/// plain filter is n_e/2 divided by that, and a few per cent for A/S of unequal
-/// weight.
+/// 16-bit cells, n_e = 10, A/S = 20, 50 and 100 with four seeds: false positives of the
+/// swapping filter against the chain of section 3.3. Nearly each is of another colliding key,
+/// so their number is Poisson: 5.5 standard deviations are exceeded with probability 10^-7.
+/// By the same chain the gain over the plain filter's 5.8 * 10^-5 is n_e/2, to the 5 % to
+/// which the paper reports agreement.
 #[test]
 fn where_collisions_are_rare_the_gain_is_half_the_repeats() {
+    const PLAIN: f64 = 3.8 / 65_535.0;
+    const SEEDS: u64 = 4;
     let points = Points::of("acf-3");
-    let swapping = points.sum("n_e = 10", "swapping", &[20.0, 50.0, 100.0], 4) / 12.0;
-    let gain = 5.8e-5 / swapping;
-    assert!((5.0 / 1.34..5.0 / 0.66).contains(&gain), "{gain}");
+    let filter = Swapping { tables: 2, slots: 4, values: 65_535.0, retry: false };
+    let (mut seen, mut expected, mut plain) = (0.0, 0.0, 0.0);
+    for x in [20.0, 50.0, 100.0] {
+        // As many keys as make two million queries at most.
+        let keys = (2e6_f64 / (x * 10.0)).min(7_782.0).floor();
+        let queries = keys * x * 10.0 * SEEDS as f64;
+        let popularity = Popularity::zipf(keys * x, 0.0, 10.0);
+        let model = filter.rate(0.95, x, &popularity, Effort::USUAL, 1).mean;
+        seen += points.sum("n_e = 10", "swapping", &[x], SEEDS) / SEEDS as f64 * queries;
+        expected += model * queries;
+        plain += PLAIN * queries;
+    }
+    assert!((seen - expected).abs() < 5.5 * expected.sqrt(), "{seen}, not {expected}");
+    let gain = plain / expected;
+    assert!((gain / 5.0 - 1.0).abs() < 0.05, "{gain}, not n_e/2 = 5");
 }
 
 /// Rates are means over a thousand keys or more, each of which is in the way of a
@@ -199,8 +263,11 @@ fn telescoping_is_best_on_the_active_set_until_its_blocks_are_spent() {
     // standard deviations but with probability 10^-6.
     let allowed = 5.0 * (2.0 * 470.0_f64).sqrt() / 1e6;
     assert!(telescoping < moderate("swapping") + allowed, "{telescoping}");
-    let spent = points.sum("active set", "telescoping", &[100.0], 3);
-    assert!(spent > 5.0 * telescoping, "{telescoping}, {spent} at 100");
+    // Three trials beside six: above the mean of those by five standard deviations of Poisson
+    // numbers.
+    let spent = 2.0 * points.sum("active set", "telescoping", &[100.0], 3);
+    let deviation = (1e6 * (2.0 * spent + telescoping)).sqrt() / 1e6;
+    assert!(spent > telescoping + 5.0 * deviation, "{telescoping}, {spent} at 100");
 }
 
 /// A/S = 20: an extension filter's block is spent with probability 0.165, a
@@ -211,7 +278,9 @@ fn extensions_are_worse_than_selectors_in_the_same_space() {
     let points = Points::of("taf-2");
     let [extension, telescoping] =
         ["extension", "telescoping"].map(|filter| points.sum("active set", filter, &[20.0], 7));
-    assert!(extension > 2.0 * telescoping, "{extension}, {telescoping}");
+    // Five standard deviations of Poisson numbers of a million queries each.
+    let deviation = (1e6 * (extension + telescoping)).sqrt() / 1e6;
+    assert!(extension > telescoping + 5.0 * deviation, "{extension}, {telescoping}");
 }
 
 /// 3,891 keys are 64 blocks. At |Q|/|S| = 20 a telescoping filter's is spent with
@@ -229,25 +298,33 @@ fn the_adversary_wins_above_twenty_queries_a_key_and_loses_where_nothing_is_spen
     let mut at_twenty = last("telescoping", 20.0, 11);
     at_twenty.sort_by(f64::total_cmp);
     assert!(at_twenty[5] <= EPSILON, "{at_twenty:?}");
+    // The adversary wins, as the game has it: above twice epsilon by more than chance.
     for x in [50.0, 100.0] {
-        for (filter, least) in [("telescoping", 0.5), ("extension", 0.9), ("cyclic-1", 0.9)] {
+        for filter in ["telescoping", "extension", "cyclic-1"] {
             let rate = last(filter, x, 1)[0];
-            assert!(rate > least, "{filter} at {x}: {rate}");
+            assert!(rate > explained(2.0 * EPSILON), "{filter} at {x}: {rate}");
         }
     }
     // No block is ever spent, or a spent one takes other hash functions.
     for filter in ["uncompressed, 18 bits a slot", "telescoping-reseed"] {
         for x in [5.0, 50.0, 100.0] {
             let rate = last(filter, x, 1)[0];
-            assert!(rate <= allowed(39.0), "{filter} at {x}: {rate}");
+            assert!(rate <= explained(EPSILON), "{filter} at {x}: {rate}");
         }
     }
 }
 
-/// In a round of at least a hundredth as many queries as keys, 39, each asked ten
-/// times: epsilon, and 5.5 standard deviations.
-fn allowed(queries: f64) -> f64 {
-    EPSILON + 5.5 * (EPSILON / (10.0 * queries)).sqrt()
+/// The largest rate that chance explains (10^-6) of a round of at least a hundredth as many
+/// distinct queries as keys, 39, each of which is a false positive with this probability:
+/// Chernoff's bound, as in `game.rs`. Passes over the same queries do not make it larger.
+fn explained(probability: f64) -> f64 {
+    let divergence = |rate: f64| {
+        let other = (1.0 - rate) * ((1.0 - rate) / (1.0 - probability)).ln();
+        rate * (rate / probability).ln() + other
+    };
+    let rates = (1..1000).map(|thousandths| f64::from(thousandths) / 1000.0);
+    let mut above = rates.filter(|&rate| rate > probability);
+    above.find(|&rate| 39.0 * divergence(rate) > 1e6_f64.ln()).expect("39 queries tell")
 }
 
 /// The largest rate of any round.
@@ -257,13 +334,13 @@ fn broom_filters_are_flat() {
     for filter in ["broom", "broom-faithful"] {
         for x in [1.0, 20.0, 100.0] {
             let rate = points.trials("adversary", filter, x, 1)[0];
-            assert!(rate <= allowed(39.0), "{filter} at {x}: {rate}");
+            assert!(rate <= explained(EPSILON), "{filter} at {x}: {rate}");
         }
     }
     let rounds = Points::of("broom-rounds");
     for round in [2.0, 3.0, 4.0, 5.0] {
         let rate = rounds.trials("|Q| = 20 |S|", "broom", round, 1)[0];
-        assert!(rate <= allowed(39.0), "round {round}: {rate}");
+        assert!(rate <= explained(EPSILON), "round {round}: {rate}");
         assert_eq!(rounds.trials("|Q| = 20 |S|", "plain", round, 1), [1.0]);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use twiceshy_lab::experiment::runner::{Findings, Plan, Progress, recall, run};
 use twiceshy_lab::experiment::store::{self, Error, Store};
-use twiceshy_lab::experiment::{Axis, Figure, Point, Row, Setting, Trial, Verdict};
+use twiceshy_lab::experiment::{Axis, Figure, Point, Row, Seen, Setting, Trial, Verdict};
 
 /// A directory of a test, which goes with it.
 struct Directory(PathBuf);
@@ -41,7 +41,7 @@ const fn figure(id: &'static str, points: fn(&Setting) -> Vec<Point>) -> Figure 
         x: Axis { label: "x", log: false },
         y: Axis { label: "y", log: false },
         points,
-        verdict: |rows| Verdict { seen: true, text: format!("{} rows", rows.len()) },
+        verdict: |rows| Verdict { seen: Seen::Yes, text: format!("{} rows", rows.len()) },
     }
 }
 
@@ -209,6 +209,73 @@ fn a_row_of_another_number_of_trials_is_another_row() {
     let rows = all(&figure("trials", fewer), &plan(1), &directory.0).rows;
     assert_eq!(rows.len(), 10);
     assert!(rows.iter().all(|row| row.trials == 2));
+}
+
+/// Of a full run's row, the first trials that are enough: 4 at least, and an error of 2 % of
+/// the mean. By hand: 1, 1, 1, 1.1 have a standard error of 0.025 and a mean of 1.025,
+/// 2.4 %; with another 1 it is 0.02 and 1.02, 1.96 %. What is always 0 is never enough.
+#[test]
+fn a_full_row_ends_when_it_is_known_well() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    fn points(_: &Setting) -> Vec<Point> {
+        // Trials are told apart by the order in which one thread runs them.
+        let ordered = |values: &'static [f64]| -> Trial {
+            let next = AtomicU32::new(0);
+            Box::new(move |_| {
+                RUNS.fetch_add(1, Ordering::Relaxed);
+                let trial = next.fetch_add(1, Ordering::Relaxed) as usize;
+                Ok(values[trial % values.len()])
+            })
+        };
+        vec![
+            point("alike", 0.0, 10, ordered(&[5.0])),
+            point("settling", 0.0, 10, ordered(&[1.0, 1.0, 1.0, 1.1, 1.0, 9.0])),
+            point("wild", 0.0, 10, ordered(&[1.0, 2.0])),
+            point("nothing", 0.0, 10, ordered(&[0.0])),
+        ]
+    }
+    let trials =
+        |findings: &Findings| -> Vec<u32> { findings.rows.iter().map(|row| row.trials).collect() };
+    let figure = figure("enough", points);
+    let directory = Directory::new("enough");
+    let full = all(&figure, &plan(1), &directory.0);
+    assert_eq!(trials(&full), [4, 5, 10, 10]);
+    assert!((full.rows[1].mean - 1.02).abs() < 1e-12, "{:?}", full.rows[1]);
+    assert_eq!(RUNS.swap(0, Ordering::Relaxed), 29);
+    // They are done, for the next run too.
+    assert_eq!(all(&figure, &plan(1), &directory.0).rows, full.rows);
+    assert_eq!(RUNS.swap(0, Ordering::Relaxed), 0);
+
+    // A quick run, and one whose trials are counted, have all of them.
+    let quick = Plan { setting: Setting { quick: true, ..Setting::default() }, ..plan(1) };
+    let counted = Plan { trials: NonZero::new(7), ..plan(1) };
+    for (name, plan, expected) in [("quick", quick, 10), ("counted", counted, 7)] {
+        let directory = Directory::new(&format!("enough-{name}"));
+        assert_eq!(trials(&all(&figure, &plan, &directory.0)), [expected; 4], "{name}");
+    }
+}
+
+/// Whatever the threads do, the same trials are enough.
+#[test]
+fn rows_that_end_early_do_not_depend_on_threads() {
+    fn points(_: &Setting) -> Vec<Point> {
+        let trial = |x: u32| -> Trial {
+            Box::new(move |seed| {
+                thread::sleep(Duration::from_micros(seed % 1000));
+                Ok(1.0 + (seed % 1000) as f64 * f64::from(x) / 1e5)
+            })
+        };
+        (1..=20).map(|x| point("one", f64::from(x), 10, trial(x))).collect()
+    }
+    let figure = figure("early", points);
+    let rows = [1, 3, 8].map(|jobs| {
+        let directory = Directory::new(&format!("early-{jobs}"));
+        all(&figure, &plan(jobs), &directory.0).rows
+    });
+    assert_eq!(rows[0], rows[1]);
+    assert_eq!(rows[0], rows[2]);
+    let counts: HashSet<u32> = rows[0].iter().map(|row| row.trials).collect();
+    assert!(counts.len() > 2, "some end early, some do not: {counts:?}");
 }
 
 #[test]

@@ -154,6 +154,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         )
         .into());
     }
+    tournament(args, |attack, entrant, seed, progress| args.play(attack, entrant, seed, progress))
+}
+
+/// All games; who plays one is a parameter, so that a filter that denies keys can.
+fn tournament(
+    args: &Args,
+    mut play_one: impl FnMut(Attack, &Entrant, u64, &Progress) -> Result<Row, twiceshy::Error>,
+) -> Result<ExitCode, Box<dyn Error>> {
     let (attacks, entrants) = (args.attacks(), args.entrants());
     let pairs = (attacks.len() * entrants.len()) as u64;
     let progress = Progress::new(pairs * args.games);
@@ -165,7 +173,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         let games = attacks.iter().map(|&attack| {
             let seeds = (0..args.games).map(|game| args.seed.wrapping_add(game));
             let mut play = |seed| -> Result<Row, Box<dyn Error>> {
-                let row = args.play(attack, entrant, seed, &progress)?;
+                let row = play_one(attack, entrant, seed, &progress)?;
                 progress.suspend(|| output.report(&row))?;
                 false_negatives += row.false_negatives;
                 progress.advance(1);
@@ -381,5 +389,44 @@ impl Output {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// One game of 28 in which a filter denied keys: the others do not hide it, before or
+    /// after.
+    #[test]
+    fn a_false_negative_in_any_game_is_exit_code_one() {
+        let flags =
+            ["attack", "--keys", "50", "--ratio", "1", "--filters", "plain,rsqf", "--games", "2"];
+        for format in ["--json", "--csv"] {
+            let args = Line::parse_from(flags.iter().copied().chain([format])).args;
+            let honest = tournament(&args, |attack, entrant, seed, progress| {
+                args.play(attack, entrant, seed, progress)
+            });
+            assert_eq!(honest.expect("games"), ExitCode::SUCCESS, "{format}");
+            for broken in ["plain", "rsqf"] {
+                let mut game = 0;
+                let denying = tournament(&args, |attack, entrant, seed, progress| {
+                    game += 1;
+                    let mut row = args.play(attack, entrant, seed, progress)?;
+                    let now = entrant.name == broken && game % 14 == 7;
+                    row.false_negatives = if now { 3 } else { 0 };
+                    Ok(row)
+                });
+                assert_eq!(denying.expect("games"), ExitCode::from(1), "{broken} {format}");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!            lookup, insert, delete               contains, adapt, ...
-//! Adversary ──────────────────────▶  Oracle  ──────────────────────▶ Contestant
+//! Adversary ──────────────────────▶  Oracle  ──────────────────────▶  Defender
 //!           ◀──────────────────────          ◀──────────────────────
 //!                answers, only       the set and the secret   answers
 //! ```
@@ -27,7 +27,7 @@
 //! (the exponential is convex). The adversary wins if that is below
 //! [`CHANCE`].
 
-use twiceshy::{KeyHasher, Result};
+use twiceshy::{Digest, KeyHasher, Result};
 
 use crate::contestant::Contestant;
 use crate::random::{Rng, hasher, mix, rng};
@@ -50,6 +50,57 @@ pub trait Adversary {
     /// # Errors
     /// [`twiceshy::Error::Full`] where an insertion finds no room.
     fn play(&self, oracle: &mut Oracle<'_>, coins: &mut Rng) -> Result<Claim>;
+}
+
+/// The filter in a game: one of the library, or a slow and obvious one of a paper to
+/// compare it with.
+pub trait Defender {
+    /// `false`: surely absent. `true`: maybe present.
+    fn contains(&self, digest: Digest) -> bool;
+
+    /// Adds a key; `false` when it was stored already.
+    ///
+    /// # Errors
+    /// [`twiceshy::Error::Full`].
+    fn insert(&mut self, digest: Digest) -> Result<bool>;
+
+    /// Removes a key; `false` when it was not stored.
+    ///
+    /// # Errors
+    /// None, if the remote is in memory.
+    fn remove(&mut self, digest: Digest) -> Result<bool>;
+
+    /// Is told of a false positive.
+    ///
+    /// # Errors
+    /// None, if the remote is in memory.
+    fn adapt(&mut self, digest: Digest) -> Result<()>;
+
+    /// The probability that an absent key that was never asked for is answered
+    /// "maybe".
+    fn first_pass_rate(&self) -> f64;
+}
+
+impl Defender for Contestant {
+    fn contains(&self, digest: Digest) -> bool {
+        self.contains(digest)
+    }
+
+    fn insert(&mut self, digest: Digest) -> Result<bool> {
+        self.insert(digest)
+    }
+
+    fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.remove(digest)
+    }
+
+    fn adapt(&mut self, digest: Digest) -> Result<()> {
+        self.adapt(digest).map(|_| ())
+    }
+
+    fn first_pass_rate(&self) -> f64 {
+        self.first_pass_rate()
+    }
 }
 
 /// How a game ends, in the adversary's words.
@@ -133,7 +184,7 @@ impl Outcome {
 
 /// What the adversary talks to. It owns the set and the secret.
 pub struct Oracle<'a> {
-    filter: &'a mut Contestant,
+    filter: &'a mut dyn Defender,
     hasher: KeyHasher,
     /// By key. Keys that were handed out later and never stored are not in it.
     stored: Vec<bool>,
@@ -148,7 +199,7 @@ pub struct Oracle<'a> {
 impl<'a> Oracle<'a> {
     /// Stores the keys `0..keys` in a filter.
     fn new(
-        filter: &'a mut Contestant,
+        filter: &'a mut dyn Defender,
         keys: Key,
         secret: u64,
         watch: &'a mut dyn FnMut(&[Round]),
@@ -254,7 +305,7 @@ impl<'a> Oracle<'a> {
 /// # Errors
 /// [`twiceshy::Error::Full`] where the keys do not fit the filter.
 pub fn play(
-    filter: &mut Contestant,
+    filter: &mut dyn Defender,
     adversary: &dyn Adversary,
     keys: u64,
     seed: u64,
@@ -267,7 +318,7 @@ pub fn play(
 /// # Errors
 /// [`twiceshy::Error::Full`] where the keys do not fit the filter.
 pub fn play_watched(
-    filter: &mut Contestant,
+    filter: &mut dyn Defender,
     adversary: &dyn Adversary,
     keys: u64,
     seed: u64,

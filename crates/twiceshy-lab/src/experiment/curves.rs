@@ -1,71 +1,109 @@
 //! Rows read as curves: what verdicts are made of.
 
-use std::fmt;
 use std::ops::RangeBounds;
 
-use super::Row;
+use super::significance::{CHANCE, Estimate, normal_tail, stouffer};
+use super::{Row, Seen};
 
-/// Standard errors by which two means differ clearly. Means are of few trials,
-/// so their standard errors are rough: two would be crossed too often.
-const CLEARLY: f64 = 3.0;
+/// The probability with which a verdict may find by chance a point that contradicts a
+/// claim, of all the points that the claim is about.
+const CONTRADICTION: f64 = 1e-3;
 
 /// The rows of a figure.
 pub struct Curves<'a>(&'a [Row]);
 
-/// Where a curve lies against another, at the points that both have.
+/// Where curves lie against others, pair by pair, at the points that both have: how far
+/// below, as a [score](Estimate::score_below).
+///
+/// A claim that one is below the other is true if all points of each pair together say
+/// so, which they do by chance with probability [`CHANCE`], and none contradicts it, which
+/// one does by chance with [`CONTRADICTION`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// Points at which it is clearly below.
-    pub below: Vec<f64>,
-    /// Points at which it is clearly above.
-    pub above: Vec<f64>,
-    /// Points at which the standard errors leave it open.
-    pub level: Vec<f64>,
+    /// Of each pair: where, and how far below.
+    pairs: Vec<Vec<(f64, f64)>>,
 }
 
 impl Standing {
     /// How many points both have.
     pub fn points(&self) -> usize {
-        self.below.len() + self.above.len() + self.level.len()
+        self.pairs.iter().map(Vec::len).sum()
     }
 
-    /// Clearly below somewhere, and clearly above at a tenth as many points at
-    /// most: so many come about by chance where means are of few trials.
-    pub fn is_below(&self) -> bool {
-        !self.below.is_empty() && self.above.len() * 10 <= self.below.len()
+    fn where_clear(&self, sign: f64) -> Vec<f64> {
+        let each = CONTRADICTION / self.points() as f64;
+        let points = self.pairs.iter().flatten();
+        let clear = points.filter(|(_, score)| normal_tail(sign * score) < each);
+        clear.map(|(x, _)| *x).collect()
+    }
+
+    /// Points at which it is clearly below.
+    pub fn below(&self) -> Vec<f64> {
+        self.where_clear(1.0)
+    }
+
+    /// Points at which it is clearly above.
+    pub fn above(&self) -> Vec<f64> {
+        self.where_clear(-1.0)
+    }
+
+    /// Whether all points of each pair, together, are clearly below (or above).
+    fn together(&self, sign: f64) -> bool {
+        let chance = |pair: &Vec<(f64, f64)>| {
+            let scores: Vec<f64> = pair.iter().map(|(_, score)| sign * score).collect();
+            normal_tail(stouffer(&scores))
+        };
+        !self.pairs.is_empty() && self.pairs.iter().all(|pair| chance(pair) < CHANCE)
+    }
+
+    /// Whether it is below: all points together, and clearly above at none.
+    pub fn is_below(&self) -> Seen {
+        self.claim(1.0)
     }
 
     /// The same the other way round.
-    pub fn is_above(&self) -> bool {
-        !self.above.is_empty() && self.below.len() * 10 <= self.above.len()
+    pub fn is_above(&self) -> Seen {
+        self.claim(-1.0)
+    }
+
+    fn claim(&self, sign: f64) -> Seen {
+        match () {
+            () if !self.where_clear(-sign).is_empty() || self.together(-sign) => Seen::No,
+            () if self.together(sign) => Seen::Yes,
+            () => Seen::Open,
+        }
     }
 
     /// Of it, the points in a range.
     pub fn within(mut self, range: impl RangeBounds<f64>) -> Standing {
-        for points in [&mut self.below, &mut self.above, &mut self.level] {
-            points.retain(|x| range.contains(x));
+        for pair in &mut self.pairs {
+            pair.retain(|(x, _)| range.contains(x));
         }
         self
     }
 
-    /// Both standings at once.
+    /// The points of both, pair by pair.
     pub fn and(mut self, other: Standing) -> Standing {
-        self.below.extend(other.below);
-        self.above.extend(other.above);
-        self.level.extend(other.level);
+        if self.pairs.len() < other.pairs.len() {
+            self.pairs.resize(other.pairs.len(), Vec::new());
+        }
+        for (pair, more) in self.pairs.iter_mut().zip(other.pairs) {
+            pair.extend(more);
+        }
         self
     }
 
     /// "below at 7 of 9 points, above at 1 (A/S = 100)": clearly, that is, and the
     /// place of those that are fewer.
     pub fn text(&self) -> String {
-        let (below, points, above) = (self.below.len(), self.points(), self.above.len());
+        let (below, above) = (self.below(), self.above());
         let at = |xs: &[f64], others: usize| match xs.len() {
             0 => String::new(),
             few if few <= others => format!(" (A/S = {})", list(xs)),
             _ => String::new(),
         };
-        let (at_below, at_above) = (at(&self.below, above), at(&self.above, below));
+        let (at_below, at_above) = (at(&below, above.len()), at(&above, below.len()));
+        let (below, points, above) = (below.len(), self.points(), above.len());
         format!("below at {below}{at_below} of {points} points, above at {above}{at_above}")
     }
 }
@@ -114,39 +152,30 @@ impl<'a> Curves<'a> {
         series: &str,
         other: impl Fn(f64) -> Option<Estimate>,
     ) -> Standing {
-        let mut standing = Standing::default();
-        for row in self.curve(panel, series) {
-            let Some(there) = other(row.x) else { continue };
-            let here = Estimate::from(row);
-            if here.clearly_below(there) {
-                standing.below.push(row.x);
-            } else if there.clearly_below(here) {
-                standing.above.push(row.x);
-            } else {
-                standing.level.push(row.x);
-            }
-        }
-        standing
+        let points = self.curve(panel, series).into_iter();
+        let scores = points.filter_map(|row| {
+            let there = other(row.x)?;
+            Some((row.x, Estimate::from(row).score_below(there)))
+        });
+        Standing { pairs: vec![scores.collect()] }
     }
 
     /// Where the first curve of each pair lies against the second, in the panels
     /// that are picked.
     pub fn standings(&self, pick: impl Fn(&str) -> bool, pairs: &[(&str, &str)]) -> Standing {
-        let panels = self.panels().into_iter().filter(|panel| pick(panel));
-        let standings = panels.flat_map(|panel| {
-            pairs.iter().map(move |(series, other)| self.standing(panel, series, other))
-        });
-        standings.fold(Standing::default(), Standing::and)
+        let panels: Vec<&str> = self.panels().into_iter().filter(|panel| pick(panel)).collect();
+        let of_pair = |(series, other): &(&str, &str)| {
+            let in_panels = panels.iter().map(|panel| self.standing(panel, series, other));
+            in_panels.flat_map(|standing| standing.pairs.into_iter().flatten()).collect()
+        };
+        Standing { pairs: pairs.iter().map(of_pair).collect() }
     }
 
     /// The mean over a curve's points from `from` on up to `to`.
     pub fn pooled(&self, panel: &str, series: &str, from: f64, to: f64) -> Option<Estimate> {
         let inside = |row: &&Row| (from..=to).contains(&row.x);
-        let rows: Vec<&Row> = self.curve(panel, series).into_iter().filter(inside).collect();
-        let count = rows.len() as f64;
-        let mean = rows.iter().map(|row| row.mean).sum::<f64>() / count;
-        let square = rows.iter().map(|row| row.standard_error.powi(2)).sum::<f64>();
-        (!rows.is_empty()).then_some(Estimate { mean, error: square.sqrt() / count })
+        let rows = self.curve(panel, series).into_iter().filter(inside);
+        Estimate::mean_of(&rows.map(Estimate::from).collect::<Vec<_>>())
     }
 
     /// Where a whole curve lies, in one number.
@@ -156,46 +185,6 @@ impl<'a> Curves<'a> {
 
     fn panel(&self, panel: &str) -> impl Iterator<Item = &'a Row> {
         self.0.iter().filter(move |row| row.panel == panel)
-    }
-}
-
-/// A mean and its standard error.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Its standard error.
-    pub error: f64,
-}
-
-impl fmt::Display for Estimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} ± {:.2}", self.mean, self.error)
-    }
-}
-
-impl From<&Row> for Estimate {
-    fn from(row: &Row) -> Self {
-        Estimate { mean: row.mean, error: row.standard_error }
-    }
-}
-
-impl Estimate {
-    /// A number that is known.
-    pub const fn exactly(mean: f64) -> Self {
-        Estimate { mean, error: 0.0 }
-    }
-
-    /// Below `other` by more than the standard errors explain.
-    pub fn clearly_below(self, other: Estimate) -> bool {
-        other.mean - self.mean > CLEARLY * self.error.hypot(other.error)
-    }
-
-    /// How many times `other` it is.
-    pub fn over(self, other: Estimate) -> Estimate {
-        let mean = self.mean / other.mean;
-        let relative = (self.error / self.mean).hypot(other.error / other.mean);
-        Estimate { mean, error: mean * relative }
     }
 }
 
@@ -237,43 +226,46 @@ mod tests {
         Row { figure: "f".into(), panel, series, x, mean, standard_error, trials: 3 }
     }
 
-    /// By hand: the spread of 3 and 4 is 5, so differences are clear above 15.
+    /// Errors of 1 and of 1 with 2 degrees of freedom each make 1.41 with 4. Three points, and
+    /// 10^-3 for all of them: 3.3e-4 each, a t of 8.9, a difference of 12.6.
     #[test]
     fn curves_are_apart_where_their_errors_do_not_explain_it() {
         let rows = [
-            row("p", "a", 10.0, 100.0, 3.0),
-            row("p", "a", 1.0, 100.0, 3.0),
-            row("p", "a", 5.0, 100.0, 3.0),
-            row("p", "b", 1.0, 116.0, 4.0),
-            row("p", "b", 5.0, 114.0, 4.0),
-            row("p", "b", 10.0, 84.0, 4.0),
+            row("p", "a", 10.0, 100.0, 1.0),
+            row("p", "a", 1.0, 100.0, 1.0),
+            row("p", "a", 5.0, 100.0, 1.0),
+            row("p", "b", 1.0, 114.0, 1.0),
+            row("p", "b", 5.0, 111.0, 1.0),
+            row("p", "b", 10.0, 86.0, 1.0),
             row("q", "b", 1.0, 1.0, 0.0),
         ];
         let curves = Curves::new(&rows);
         let standing = curves.standing("p", "a", "b");
-        let expected = Standing { below: vec![1.0], above: vec![10.0], level: vec![5.0] };
-        assert_eq!(standing, expected);
+        assert_eq!((standing.below(), standing.above()), (vec![1.0], vec![10.0]));
         let text = "below at 1 (A/S = 1) of 3 points, above at 1 (A/S = 10)";
         assert_eq!(standing.text(), text);
-        assert!(!standing.is_below() && !standing.is_above());
-        assert!(standing.clone().within(..=5.0).is_below());
-        assert_eq!(curves.standings(|panel| panel == "q", &[("a", "b")]), Standing::default());
-        // Against a number, above 9.
-        assert_eq!(curves.standing_against("p", "a", 91.1).above, []);
-        assert_eq!(curves.standing_against("p", "a", 90.0).above, [1.0, 5.0, 10.0]);
+        assert_eq!((standing.is_below(), standing.is_above()), (Seen::No, Seen::No));
+        assert_eq!(curves.standings(|panel| panel == "q", &[("a", "b")]).points(), 0);
+        assert_eq!(Standing::default().is_below(), Seen::Open);
     }
 
+    /// A score of 2.5 is nothing, four of them are one of 5, two are one of 3.5; a score of
+    /// -4 among them is below 10^-3 / 5 and contradicts.
     #[test]
-    fn levels_are_means_and_ratios_carry_their_errors() {
-        let rows = [row("p", "a", 1.0, 1.0, 0.3), row("p", "a", 2.0, 3.0, 0.4)];
-        let curves = Curves::new(&rows);
-        let level = curves.level("p", "a").expect("two points");
-        assert_eq!((level.mean, level.error), (2.0, 0.25));
-        let ratio = level.over(Estimate { mean: 4.0, error: 0.5 });
-        assert!((ratio.mean - 0.5).abs() < 1e-12, "{ratio}");
-        // Relative errors of an eighth each.
-        assert!((ratio.error - 0.5 * 0.125 * 2.0_f64.sqrt()).abs() < 1e-12, "{ratio}");
-        assert_eq!(curves.pooled("p", "a", 3.0, 4.0), None);
+    fn points_are_judged_together() {
+        let pair = |scores: &[f64]| scores.iter().map(|score| (1.0, *score)).collect();
+        let standing = |scores: &[f64]| Standing { pairs: vec![pair(scores)] };
+        assert_eq!(standing(&[2.5; 4]).is_below(), Seen::Yes);
+        assert_eq!(standing(&[2.5; 4]).is_above(), Seen::No);
+        assert_eq!(standing(&[-2.5; 4]).is_above(), Seen::Yes);
+        assert_eq!(standing(&[2.5; 2]).is_below(), Seen::Open);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below(), Seen::No);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below(), Seen::Yes);
+        // Pair by pair.
+        let one_open = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] };
+        assert_eq!(one_open.is_below(), Seen::Open);
+        let both = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[7.0; 2])] };
+        assert_eq!(both.is_below(), Seen::Yes);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The figures of the papers: lists of points, seed in, rows out.
 //!
 //! One file a paper. What they share: `measure` plays a workload, `traces` are
-//! the papers' packet traces, `curves` reads rows for a verdict.
+//! the papers' packet traces, `curves` reads rows for a verdict, `significance` says how
+//! likely a difference is by chance.
 
 mod acf;
 mod broom;
 mod curves;
 mod measure;
+mod significance;
 mod simplified;
 mod support;
 mod telescoping;
@@ -117,18 +119,45 @@ pub struct Row {
     pub trials: u32,
 }
 
+/// Whether rows show a claim. Of several claims together, the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Seen {
+    /// They do, but for a stated probability.
+    Yes,
+    /// The standard errors leave it open.
+    Open,
+    /// They show something else.
+    No,
+}
+
+impl Seen {
+    /// A claim that holds unless something contradicts it.
+    const fn unless(contradicted: bool) -> Self {
+        if contradicted { Seen::No } else { Seen::Yes }
+    }
+
+    /// All claims of a list; nothing is claimed by none.
+    fn all(claims: impl IntoIterator<Item = Seen>) -> Self {
+        claims.into_iter().max().unwrap_or(Seen::Open)
+    }
+}
+
 /// Whether we see what the paper shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// Whether we do.
-    pub seen: bool,
+    pub seen: Seen,
     /// What we see, in one sentence; where it differs from the paper, why.
     pub text: String,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seen = if self.seen { "as in the paper" } else { "not as in the paper" };
+        let seen = match self.seen {
+            Seen::Yes => "as in the paper",
+            Seen::Open => "too few trials to say whether it is as in the paper",
+            Seen::No => "not as in the paper",
+        };
         write!(f, "{seen}: {}", self.text)
     }
 }

@@ -4,6 +4,10 @@
 //! A trial's seed is derived from what the trial is, and a row's mean is taken in
 //! the order of its trials: rows depend neither on the number of threads nor on
 //! which rows were there before.
+//!
+//! A row of a full run ends before its last trial when its mean is known well enough:
+//! [`LEAST_TRIALS`], and a standard error of [`WELL_KNOWN`] of the mean. That is decided in
+//! the order of the trials, too.
 
 use std::collections::HashSet;
 use std::num::NonZero;
@@ -16,6 +20,12 @@ use super::store::{Error, Ledger, Store};
 use super::{Figure, Point, Row, Setting, Verdict};
 use crate::random::mix;
 use crate::workload::Recording;
+
+/// Trials of a row of a full run at least, and at most as many as the figure says.
+pub const LEAST_TRIALS: usize = 4;
+
+/// The relative standard error with which a row needs no more trials.
+pub const WELL_KNOWN: f64 = 0.02;
 
 /// How to run figures.
 #[derive(Clone, Debug)]
@@ -77,7 +87,12 @@ impl Plan {
     /// The setting in words, for [`Store`].
     #[must_use]
     pub fn describe(&self) -> String {
-        let scale = if self.setting.quick { "quick" } else { "full" };
+        let percent = WELL_KNOWN * 100.0;
+        let scale = match self.ends_early() {
+            true => format!("full, {LEAST_TRIALS} trials or more until an error of {percent} %"),
+            false if self.setting.quick => "quick".to_string(),
+            false => "full".to_string(),
+        };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();
         let version = env!("CARGO_PKG_VERSION");
         let input = self.setting.recording.as_ref().map(|recording| {
@@ -87,6 +102,12 @@ impl Plan {
         });
         let input = input.unwrap_or_default();
         format!("twiceshy paper {version}; {scale}; seed {}{trials}{input}", self.seed)
+    }
+
+    /// Whether rows end when they are known well: not those of few trials anyway, nor
+    /// those that somebody has counted.
+    fn ends_early(&self) -> bool {
+        !self.setting.quick && self.trials.is_none()
     }
 
     fn trials_of(&self, point: &Point) -> u32 {
@@ -100,9 +121,34 @@ impl Plan {
             row.panel == point.panel
                 && row.series == point.series
                 && row.x == point.x
-                && row.trials == trials
+                && (row.trials == trials || row.trials < trials && self.is_enough(row))
         })
     }
+}
+
+impl Plan {
+    /// Whether a row of fewer trials than planned is done.
+    fn is_enough(&self, row: &Row) -> bool {
+        let trials = row.trials as usize;
+        self.ends_early() && is_known(row.mean, row.standard_error, trials)
+    }
+
+    /// How many of the trials make the row, as far as they are there.
+    fn enough(&self, values: &[Option<f64>]) -> Option<Vec<f64>> {
+        let there: Vec<f64> = values.iter().map_while(|value| *value).collect();
+        let known = |&count: &usize| {
+            let (mean, error) = mean_and_error(&there[..count]);
+            self.ends_early() && is_known(mean, error, count)
+        };
+        let count = (1..=there.len()).find(known);
+        let count = count.or((there.len() == values.len()).then_some(values.len()))?;
+        Some(there[..count].to_vec())
+    }
+}
+
+/// A mean of 0 is never known well: what is rare has not happened yet.
+fn is_known(mean: f64, error: f64, trials: usize) -> bool {
+    trials >= LEAST_TRIALS && mean != 0.0 && error <= WELL_KNOWN * mean.abs()
 }
 
 /// The rows of a figure that are there already.
@@ -183,7 +229,6 @@ struct Job<'a> {
     base: u64,
     figure: &'static str,
     point: &'a Point,
-    trials: u32,
     /// Which sheet, and where on it.
     sheet: usize,
     place: usize,
@@ -244,7 +289,6 @@ impl<'a> Board<'a> {
                 base: self.plan.seed,
                 figure: figure.id,
                 point,
-                trials,
                 sheet: self.sheets.len(),
                 place,
             };
@@ -279,7 +323,8 @@ impl<'a> Board<'a> {
         while self.error.is_none() {
             let &(job, trial) = self.queue.get(self.next)?;
             self.next += 1;
-            if !matches!(self.sheets[job.sheet].entries[job.place], Entry::Failed) {
+            // Another trial of it failed, or the row is done without this one.
+            if matches!(self.sheets[job.sheet].entries[job.place], Entry::Open(_)) {
                 return Some((job, trial));
             }
             self.sheets[job.sheet].left -= 1;
@@ -294,7 +339,7 @@ impl<'a> Board<'a> {
         sheet.run += 1;
         sheet.took += took;
         let Entry::Open(values) = &mut sheet.entries[job.place] else {
-            // Another trial of it failed in the meantime.
+            // Another trial of it failed in the meantime, or it needs no more.
             return;
         };
         let outcome = outcome.and_then(|value| {
@@ -310,7 +355,7 @@ impl<'a> Board<'a> {
                 return;
             }
         }
-        let Some(values) = values.iter().copied().collect::<Option<Vec<f64>>>() else { return };
+        let Some(values) = self.plan.enough(values) else { return };
         let (mean, standard_error) = mean_and_error(&values);
         let row = Row {
             figure: job.figure.to_string(),
@@ -319,7 +364,7 @@ impl<'a> Board<'a> {
             x: job.point.x,
             mean,
             standard_error,
-            trials: job.trials,
+            trials: u32::try_from(values.len()).expect("at most as many as planned"),
         };
         if let Err(error) = sheet.ledger.push(&row) {
             self.error.get_or_insert(error);

@@ -7,7 +7,7 @@ use twiceshy::{Error, Spec, WhenFull};
 
 use super::curves::{Curves, percent};
 use super::measure::{Curve, Failure, point};
-use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::random::hasher;
 
 /// The failure probability.
@@ -101,7 +101,7 @@ fn safe_load(curves: &Curves<'_>, panel: &str, f: u32) -> f64 {
 fn later_than_promised(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
     let Some(panel) = curves.panels().into_iter().next() else {
-        return Verdict { seen: false, text: "rows are missing".into() };
+        return Verdict { seen: Seen::Open, text: "rows are missing".into() };
     };
     let promised = curves.curve(panel, PROMISE).last().map_or(f64::NAN, |row| row.x);
     let safe = FINGERPRINTS.map(|f| (f, safe_load(&curves, panel, f)));
@@ -109,7 +109,7 @@ fn later_than_promised(rows: &[Row]) -> Verdict {
     let shares: Vec<String> = safe.iter().map(|(f, load)| format!("{load} with {f}")).collect();
     let loose = percent(reached - promised);
     Verdict {
-        seen: reached >= promised,
+        seen: Seen::unless(reached < promised),
         text: format!(
             "no filter failed up to a load of {} bits; with {longest} bits, as the theorem asks \
              for, that is {loose} of all cells beyond the promised {promised:.3}",

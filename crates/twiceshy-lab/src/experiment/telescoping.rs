@@ -10,9 +10,10 @@
 
 use super::curves::{Curves, list, percent};
 use super::measure::{Curve, cuckooing, cyclic, empty, point, rate, swapping};
+use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Point, Row, Setting, Verdict};
-use crate::adversary::game::Outcome;
+use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
+use crate::adversary::game::{MARGIN, Outcome};
 use crate::adversary::telescoping::telescoping as attack;
 use crate::workload::{ActiveSet, Size, Source, Trace};
 
@@ -130,8 +131,8 @@ fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
 }
 
 const ADVERSARY: &str = "adversary";
-/// 2^18 slots, filled to 0.95; quick: 2^12.
-const ADVERSARY_KEYS: u64 = 249_036;
+/// 2^16 slots, filled to 0.95; quick: 2^12.
+const ADVERSARY_KEYS: u64 = 62_259;
 const QUICK_ADVERSARY_KEYS: u64 = 3_891;
 const ADVERSARY_RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0];
@@ -189,9 +190,9 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
         pooled("extension", spent, f64::INFINITY),
         pooled("telescoping", spent, f64::INFINITY),
     ] else {
-        return Verdict { seen: false, text: "rows are missing".into() };
+        return Verdict { seen: Seen::Open, text: "rows are missing".into() };
     };
-    let but = match cuckooing.above.as_slice() {
+    let but = match cuckooing.above().as_slice() {
         [] => String::new(),
         above => format!(
             " (at A/S = {} the cuckooing filter is better, whose first pass costs half)",
@@ -199,9 +200,7 @@ fn best_until_spent(rows: &[Row]) -> Verdict {
         ),
     };
     Verdict {
-        seen: moderate.is_below()
-            && before.clearly_below(after)
-            && telescoping.clearly_below(extension),
+        seen: Seen::all([moderate.is_below(), before.below(after), telescoping.below(extension)]),
         text: format!(
             "from A/S = {} to {spent} on the active set, telescoping is {} against the cuckoo \
              filters{but}; its mean rate goes from {} up to there to {} above; from {spent} on the \
@@ -236,13 +235,14 @@ fn by_first_pass(rows: &[Row]) -> Verdict {
         (curves.standings(linked, &BY_FIRST_PASS), curves.standings(linked, &WORST));
     let pairs = [("telescoping", "swapping"), ("telescoping", "cyclic-1")];
     let alike = curves.standings(linked, &pairs);
+    let differ = alike.is_below() == Seen::Yes || alike.is_above() == Seen::Yes;
     let shuffled = curves.standings(is_shuffled, &BY_FIRST_PASS);
     let hard = match shuffled.points() {
         0 => String::new(),
         _ => format!(" (shuffled, {})", shuffled.text()),
     };
     Verdict {
-        seen: best.is_below() && worst.is_below() && alike.level.len() * 2 > alike.points(),
+        seen: Seen::all([best.is_below(), worst.is_below(), Seen::unless(differ)]),
         text: format!(
             "with packets as on a link, cuckooing is {} against swapping, cyclic with s = 1, \
              telescoping and extension{hard}; telescoping is {} against swapping and cyclic with s \
@@ -254,13 +254,13 @@ fn by_first_pass(rows: &[Row]) -> Verdict {
     }
 }
 
-/// A rate at which the adversary has not won: twice epsilon.
-const RESISTED: f64 = 2.0 / 256.0;
+/// A rate at which the adversary has not won, as the game counts it, of epsilon.
+const RESISTED: f64 = MARGIN / 256.0;
 
 /// Where a filter stops resisting the adversary: the first |Q|/|S| with a rate
 /// clearly above twice epsilon.
 fn cliff(curves: &Curves<'_>, panel: &str, series: &str) -> Option<f64> {
-    curves.standing_against(panel, series, RESISTED).above.first().copied()
+    curves.standing_against(panel, series, RESISTED).above().first().copied()
 }
 
 fn cliff_at_twenty(rows: &[Row]) -> Verdict {
@@ -274,12 +274,20 @@ fn cliff_at_twenty(rows: &[Row]) -> Verdict {
         })
         .collect();
     let last = |series| curves.curve(ADVERSARY, series).last().map_or(f64::NAN, |row| row.mean);
-    let falls = at("telescoping").is_some_and(|x| x > *MODERATE.end());
-    let resists = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"]
-        .iter()
-        .all(|other| last("cyclic-3") <= last(other));
+    let falls = match at("telescoping") {
+        Some(x) => Seen::unless(x <= *MODERATE.end()),
+        None => Seen::Open,
+    };
+    let largest =
+        |series: &str| curves.curve(ADVERSARY, series).last().map(|row| Estimate::from(*row));
+    let not_above = |other: &&str| match (largest("cyclic-3"), largest(other)) {
+        (Some(three), Some(other)) => Seen::unless(other.clearly_below(three)),
+        _ => Seen::Open,
+    };
+    let others = ["telescoping", "cyclic-1", "cyclic-2", "cuckooing", "swapping"];
+    let resists = Seen::all(others.iter().map(not_above));
     Verdict {
-        seen: falls && resists && by_first_pass(rows).seen,
+        seen: Seen::all([falls, resists, by_first_pass(rows).seen]),
         text: format!(
             "|Q|/|S| at which the last round's rate is clearly above twice epsilon: {}; at the \
              largest |Q|/|S| it is {} for telescoping and {} for cyclic with s = 3; {}",

@@ -10,9 +10,10 @@ use std::time::Instant;
 
 use twiceshy::{Digest, Spec};
 
-use super::curves::{Curves, Estimate};
+use super::curves::Curves;
 use super::measure::{Curve, Failure, empty, point};
-use super::{Axis, Figure, Point, Row, Setting, Verdict};
+use super::significance::Estimate;
+use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::contestant::Contestant;
 use crate::random::hasher;
 use crate::workload::ActiveSet;
@@ -119,20 +120,19 @@ fn decoding_costs(rows: &[Row]) -> Verdict {
             SPECS.iter().filter_map(|text| speed(&Curve::new(text).name)).collect();
         texts.join(", ")
     };
-    let slower = |panel, other| {
-        let (ours, theirs) = (at_last(panel, "telescoping")?, at_last(panel, other)?);
-        Some(ours.clearly_below(theirs))
+    let slower = |other| match (at_last(QUERIES, "telescoping"), at_last(QUERIES, other)) {
+        (Some(ours), Some(theirs)) => ours.below(theirs),
+        _ => Seen::Open,
     };
-    let uncompressed = slower(QUERIES, "uncompressed") == Some(true);
-    let rsqf = slower(QUERIES, "rsqf") == Some(true);
-    let why = if uncompressed {
+    let (uncompressed, rsqf) = (slower("uncompressed"), slower("rsqf"));
+    let why = if uncompressed == Seen::Yes {
         ""
     } else {
         "; our telescoping queries compare all remainders at once and decode only on a match, which \
          the paper's do not, so the uncompressed filter gains nothing"
     };
     Verdict {
-        seen: uncompressed && rsqf,
+        seen: Seen::all([uncompressed, rsqf]),
         text: format!(
             "million operations a second at the highest load, rough where trials ran at the same \
              time: insertions {}; queries {}{why}",

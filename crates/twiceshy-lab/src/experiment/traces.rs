@@ -5,7 +5,6 @@
 //! link, so that the first flows are as large as any. Shuffled, the first flows to
 //! be seen are the large ones, and what is left to ask for are small flows that
 //! hardly repeat: the hardest case for a filter that learns from repeats.
-
 //!
 //! A recording of one's own takes the place of all three.
 
@@ -17,6 +16,10 @@ use crate::workload::{Order, Recording, Size, Source, Trace, Workload};
 
 /// Flows of a generated trace in a quick run.
 const QUICK_FLOWS: f64 = 20_000.0;
+
+/// The share of a generated trace's flows and packets in a full run: rates depend on the
+/// packets of a flow, not on how many flows there are.
+const FULL_SCALE: f64 = 0.2;
 
 /// The ratios of a quick run.
 const FEW_RATIOS: [f64; 4] = [1.0, 5.0, 20.0, 100.0];
@@ -81,7 +84,7 @@ impl Traffic {
     fn workload(&self, ratio: f64, quick: bool, seed: u64) -> Result<Workload, Failure> {
         let (source, scale) = match *self {
             Traffic::Like(trace, order) => {
-                let scale = if quick { QUICK_FLOWS / trace.flows() as f64 } else { 1.0 };
+                let scale = if quick { QUICK_FLOWS / trace.flows() as f64 } else { FULL_SCALE };
                 (Source::Flows { trace, order }, scale)
             }
             Traffic::Recorded(ref recording) => (Source::Recording(recording.clone()), 1.0),

@@ -4,15 +4,16 @@ use super::page::{Section, Sheet, Standing};
 use super::plot::{Plot, Series};
 use super::text::number;
 use crate::experiment::runner::Findings;
-use crate::experiment::{Figure, Row, store};
+use crate::experiment::{Figure, Row, Seen, Verdict, store};
 
 /// A figure's part of the report.
 #[must_use]
 pub fn section(figure: &Figure, findings: &Findings) -> Section {
     let verdict = findings.verdict(figure);
     let standing = match &verdict {
-        Some(verdict) if verdict.seen => Standing::Seen,
-        Some(_) => Standing::Differs,
+        Some(Verdict { seen: Seen::Yes, .. }) => Standing::Seen,
+        Some(Verdict { seen: Seen::Open, .. }) => Standing::Open,
+        Some(Verdict { seen: Seen::No, .. }) => Standing::Differs,
         None => Standing::Unfinished,
     };
     let seen = verdict.map_or_else(|| findings.summary(figure), |verdict| verdict.text);
@@ -101,7 +102,16 @@ fn sheet(rows: &[Row]) -> Sheet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Axis, Verdict};
+    use crate::experiment::Axis;
+
+    /// As a mean is on one side of a half, or on neither.
+    fn seen(mean: f64) -> Seen {
+        match mean {
+            above if above > 0.5 => Seen::Yes,
+            0.5 => Seen::Open,
+            _ => Seen::No,
+        }
+    }
 
     const FIGURE: Figure = Figure {
         id: "acf-1",
@@ -111,7 +121,7 @@ mod tests {
         x: Axis { label: "A/S", log: false },
         y: Axis { label: "rate", log: true },
         points: |_| Vec::new(),
-        verdict: |rows| Verdict { seen: rows[0].mean > 0.5, text: "we do see it".to_string() },
+        verdict: |rows| Verdict { seen: seen(rows[0].mean), text: "we do see it".to_string() },
     };
 
     fn row(panel: &str, series: &str, x: f64, mean: f64) -> Row {
@@ -157,6 +167,7 @@ mod tests {
         let seen = section(&FIGURE, &findings(1.0, 3));
         assert_eq!((seen.standing, said(&seen).as_str()), (Standing::Seen, "We do see it."));
         assert_eq!(section(&FIGURE, &findings(0.25, 3)).standing, Standing::Differs);
+        assert_eq!(section(&FIGURE, &findings(0.5, 3)).standing, Standing::Open);
         let part = section(&FIGURE, &findings(1.0, 4));
         assert_eq!(part.standing, Standing::Unfinished);
         assert_eq!(said(&part), "Unfinished: 3 of 4 rows.");

@@ -43,6 +43,8 @@ pub enum Standing {
     Plain,
     /// As in the paper.
     Seen,
+    /// Too few trials to tell.
+    Open,
     /// Not as in the paper.
     Differs,
     /// Not all was measured.
@@ -150,6 +152,7 @@ impl Standing {
         match self {
             Standing::Plain => "",
             Standing::Seen => "<span class=\"badge seen\">✓ as in the paper</span>",
+            Standing::Open => "<span class=\"badge\">? too few trials to tell</span>",
             Standing::Differs => "<span class=\"badge differs\">≠ differs</span>",
             Standing::Unfinished => "<span class=\"badge\">… unfinished</span>",
         }

@@ -1,0 +1,260 @@
+//! How likely a difference of means is by chance: Welch's test of two means of few
+//! trials, and Stouffer's sum of several of them.
+
+use std::fmt;
+
+use super::{Row, Seen};
+
+/// The probability with which a verdict may say by chance that a paper's claim is seen.
+pub const CHANCE: f64 = 1e-6;
+
+/// A mean and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// Degrees of freedom of that: one less than the trials; infinite where the mean is
+    /// known.
+    pub freedom: f64,
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ± {:.2}", self.mean, self.error)
+    }
+}
+
+impl From<&Row> for Estimate {
+    fn from(row: &Row) -> Self {
+        let freedom = f64::from(row.trials.saturating_sub(1));
+        Estimate { mean: row.mean, error: row.standard_error, freedom }
+    }
+}
+
+impl Estimate {
+    /// A number that is known.
+    pub const fn exactly(mean: f64) -> Self {
+        Estimate { mean, error: 0.0, freedom: f64::INFINITY }
+    }
+
+    /// The mean of independent estimates; nothing of none.
+    pub fn mean_of(estimates: &[Estimate]) -> Option<Estimate> {
+        let count = estimates.len() as f64;
+        let mean = estimates.iter().map(|estimate| estimate.mean).sum::<f64>() / count;
+        let (error, freedom) = sum_of_errors(estimates.iter().map(|e| (e.error, e.freedom)));
+        (!estimates.is_empty()).then_some(Estimate { mean, error: error / count, freedom })
+    }
+
+    /// How many times `other` it is.
+    pub fn over(self, other: Estimate) -> Estimate {
+        let mean = self.mean / other.mean;
+        let relative = [self, other].map(|e| (e.error / e.mean, e.freedom));
+        let (relative, freedom) = sum_of_errors(relative.into_iter());
+        Estimate { mean, error: mean * relative, freedom }
+    }
+
+    /// By how many standard deviations of a normal distribution it is below `other`: as
+    /// unlikely as that is Welch's t where both means are the same. 0 where there is
+    /// nothing to tell from: a mean of one trial has no standard error.
+    pub fn score_below(self, other: Estimate) -> f64 {
+        let errors = [self, other].map(|e| (e.error, e.freedom));
+        let (error, freedom) = sum_of_errors(errors.into_iter());
+        if freedom < 1.0 || self.mean == other.mean {
+            return 0.0;
+        }
+        // Trials that were all alike, on both sides: as sure as one score may be.
+        let difference = other.mean - self.mean;
+        let t = if error == 0.0 { f64::INFINITY } else { difference.abs() / error };
+        normal_quantile(student_tail(t, freedom)).copysign(difference)
+    }
+
+    /// Whether it is shown to be below `other`.
+    pub fn below(self, other: Estimate) -> Seen {
+        match () {
+            () if self.clearly_below(other) => Seen::Yes,
+            () if other.clearly_below(self) => Seen::No,
+            () => Seen::Open,
+        }
+    }
+
+    /// Below `other` by more than [`CHANCE`] explains.
+    pub fn clearly_below(self, other: Estimate) -> bool {
+        normal_tail(self.score_below(other)) < CHANCE
+    }
+}
+
+/// The standard error of a sum, and its degrees of freedom by Welch and Satterthwaite.
+fn sum_of_errors(errors: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    let (mut squares, mut parts, mut least) = (0.0, 0.0, f64::INFINITY);
+    for (error, freedom) in errors {
+        let square = error * error;
+        squares += square;
+        parts += square * square / freedom;
+        least = freedom.min(least);
+    }
+    // Without trials there is no error to speak of; without errors the fewest trials count.
+    let freedom = match least {
+        least if least < 1.0 => 0.0,
+        least if squares == 0.0 => least,
+        _ => squares * squares / parts,
+    };
+    (squares.sqrt(), freedom)
+}
+
+/// Several independent scores in one.
+pub fn stouffer(scores: &[f64]) -> f64 {
+    scores.iter().sum::<f64>() / (scores.len().max(1) as f64).sqrt()
+}
+
+/// The probability that a standard normal number is above this.
+pub fn normal_tail(score: f64) -> f64 {
+    libm::erfc(score / std::f64::consts::SQRT_2) / 2.0
+}
+
+/// The most that one comparison counts in a sum: 10^-15.
+const MOST: f64 = 8.0;
+
+/// The number above which a standard normal one is with this probability, of at most a
+/// half; at most [`MOST`].
+fn normal_quantile(tail: f64) -> f64 {
+    let (mut low, mut high) = (0.0, MOST);
+    // 50 halvings of 8 are as exact as the tail is.
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if normal_tail(middle) > tail { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// The probability that Student's t with so many degrees of freedom is above a positive
+/// number: half of the regularised incomplete beta function at `freedom / (freedom + t^2)`.
+fn student_tail(t: f64, freedom: f64) -> f64 {
+    if t.is_infinite() {
+        return 0.0;
+    }
+    if freedom.is_infinite() {
+        return normal_tail(t);
+    }
+    beta(freedom / (freedom + t * t), freedom / 2.0, 0.5) / 2.0
+}
+
+/// The regularised incomplete beta function `I_x(a, b)`, by Lentz's continued fraction
+/// (Press et al., "Numerical Recipes", 6.4).
+fn beta(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return x.clamp(0.0, 1.0);
+    }
+    // The fraction converges fast on this side.
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - beta(1.0 - x, b, a);
+    }
+    let ln_beta = libm::lgamma(a) + libm::lgamma(b) - libm::lgamma(a + b);
+    let front = (a * x.ln() + b * (-x).ln_1p() - ln_beta).exp() / a;
+    let nonzero = |number: f64| if number.abs() < 1e-300 { 1e-300 } else { number };
+    let mut c = 1.0;
+    let mut d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0));
+    let mut fraction = d;
+    for m in 1..300 {
+        let m = f64::from(m);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            d = 1.0 / nonzero(1.0 + term * d);
+            c = nonzero(1.0 + term / c);
+            change = c * d;
+            fraction *= change;
+        }
+        if (change - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    front * fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Printed tables: 2.776 with 4 degrees of freedom and 5.959 with 6 are 2.5 % and
+    /// 0.05 %; with 1 the tail is 1/2 - atan(t)/pi, with 2 it is (1 - t/sqrt(2 + t^2))/2.
+    #[test]
+    fn tails_are_students() {
+        for (t, freedom, tail) in [
+            (2.776, 4.0, 0.025),
+            (5.959, 6.0, 0.0005),
+            (1.812, 10.0, 0.05),
+            (2.0, 1.0, 0.5 - 2.0_f64.atan() / std::f64::consts::PI),
+            (9.0, 2.0, (1.0 - 9.0 / 83.0_f64.sqrt()) / 2.0),
+            (5.0, f64::INFINITY, 2.866_515_7e-7),
+            (5.0, 1e7, 2.866_6e-7),
+        ] {
+            let ours = student_tail(t, freedom);
+            assert!((ours / tail - 1.0).abs() < 1e-3, "{t}, {freedom}: {ours}, not {tail}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_the_inverse_of_tails() {
+        for score in [0.0, 0.5, 3.0, 5.0, 7.5] {
+            assert!((normal_quantile(normal_tail(score)) - score).abs() < 1e-6, "{score}");
+        }
+        assert!((normal_quantile(0.0) - MOST).abs() < 1e-9);
+    }
+
+    const fn estimate(mean: f64, error: f64, freedom: f64) -> Estimate {
+        Estimate { mean, error, freedom }
+    }
+
+    /// Errors of 3 and 4 make 5; with 3 degrees of freedom each, (9 + 16)^2 over
+    /// (81 + 256)/3 are 5.56. A difference of 5.959 * 5 is 0.05 % with 6, a score of 3.29, and
+    /// a little less here.
+    #[test]
+    fn few_trials_count_less() {
+        let of =
+            |freedom| estimate(100.0, 3.0, freedom).score_below(estimate(129.795, 4.0, freedom));
+        let few = of(3.0);
+        assert!((3.1..3.29).contains(&few), "{few}");
+        assert!((of(f64::INFINITY) - 5.959).abs() < 1e-3);
+        assert_eq!(estimate(129.795, 4.0, 3.0).score_below(estimate(100.0, 3.0, 3.0)), -few);
+        // Nothing is known of one trial, or of the same mean; much of trials that are all
+        // alike.
+        assert_eq!(estimate(1.0, 0.0, 0.0).score_below(estimate(2.0, 0.1, 9.0)), 0.0);
+        assert_eq!(estimate(1.0, 0.0, 3.0).score_below(estimate(1.0, 0.0, 3.0)), 0.0);
+        let alike = estimate(1.0, 0.0, 3.0).score_below(estimate(2.0, 0.0, 3.0));
+        assert!((alike - MOST).abs() < 1e-9, "{alike}");
+    }
+
+    /// By hand: 5.0 standard errors of a known distribution are 2.9e-7, 4.7 are 1.3e-6.
+    #[test]
+    fn what_is_clear_is_below_the_stated_chance() {
+        let below =
+            |distance| estimate(0.0, 1.0, f64::INFINITY).clearly_below(Estimate::exactly(distance));
+        assert!(below(5.0) && !below(4.7) && !below(-5.0));
+        // With four trials, 5 standard errors are nothing special.
+        assert!(!estimate(0.0, 1.0, 3.0).clearly_below(Estimate::exactly(5.0)));
+    }
+
+    #[test]
+    fn means_and_ratios_carry_their_errors() {
+        let mean = Estimate::mean_of(&[estimate(1.0, 0.3, 3.0), estimate(3.0, 0.4, 3.0)]);
+        let mean = mean.expect("two");
+        assert_eq!((mean.mean, mean.error), (2.0, 0.25));
+        // (0.09 + 0.16)^2 over (0.0081 + 0.0256)/3.
+        assert!((mean.freedom - 5.564).abs() < 1e-3, "{mean:?}");
+        let ratio = mean.over(estimate(4.0, 0.5, 3.0));
+        assert!((ratio.mean - 0.5).abs() < 1e-12, "{ratio}");
+        // Relative errors of an eighth each.
+        assert!((ratio.error - 0.5 * 0.125 * 2.0_f64.sqrt()).abs() < 1e-12, "{ratio}");
+        assert_eq!(Estimate::mean_of(&[]), None);
+    }
+
+    /// Four scores of 3 are one of 6.
+    #[test]
+    fn scores_add_up() {
+        assert!((stouffer(&[3.0; 4]) - 6.0).abs() < 1e-12);
+        assert_eq!(stouffer(&[]), 0.0);
+    }
+}
