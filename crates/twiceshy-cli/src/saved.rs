@@ -152,12 +152,21 @@ impl Saved {
     pub fn lock(&self) -> Result<Option<Lock>> {
         let path = self.secret_path();
         let fail = |error: io::Error| format!("cannot lock {}: {error}", path.display());
-        let file = match File::open(&path) {
+        // To write, which some file systems in the network want of who locks.
+        let opened = match File::options().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(&path),
+            opened => opened,
+        };
+        let file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(fail)?,
         };
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { _file: file })),
+            // As where there are no locks at all: versions keep writers apart.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                Ok(None)
+            }
             Err(TryLockError::WouldBlock) => Err(format!(
                 "{} is being built or adapted by somebody else; nothing was changed, run it again \
                  when that is done",

@@ -142,7 +142,8 @@ impl Table {
             origin,
             key_type: found.key_type,
             sql,
-            links: (0..options.connections.max(1)).map(|_| Link::new(options.timeout)).collect(),
+            // Longer than connecting may take, which then says what it waited for.
+            links: (0..options.connections.max(1)).map(|_| Link::new(2 * most)).collect(),
             next: AtomicUsize::new(0),
         });
         // That the statements can be prepared.
@@ -199,16 +200,20 @@ impl Lanes {
 
     async fn lane(&self) -> Result<(&Link<Lane>, Lane), Failure> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut outcome = Err(Failure::Upstream("there are no connections".into()));
-        // One that waits to try again must not hide another that works.
-        for index in 0..self.links.len() {
-            let link = &self.links[next.wrapping_add(index) % self.links.len()];
-            match link.get(|lane| !lane.client.is_closed(), self.make_lane()).await {
-                Ok(lane) => return Ok((link, lane)),
-                Err(failure) => outcome = Err(failure),
+        let any = async {
+            let mut outcome = Err(Failure::Upstream("there are no connections".into()));
+            // One that waits to try again must not hide another that works.
+            for index in 0..self.links.len() {
+                let link = &self.links[next.wrapping_add(index) % self.links.len()];
+                match link.get(|lane| !lane.client.is_closed(), self.make_lane()).await {
+                    Ok(lane) => return Ok((link, lane)),
+                    Err(failure) => outcome = Err(failure),
+                }
             }
-        }
-        outcome
+            outcome
+        };
+        // Time for one that gets no answer, and for another.
+        Step::short("connecting", 2 * self.timeout).within(any, Failure::Upstream).await
     }
 
     /// A connection for one long query.

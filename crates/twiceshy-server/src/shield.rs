@@ -219,9 +219,13 @@ impl<U: Upstream> Shield<U> {
         let keys: Vec<Bytes> = records.iter().map(|(key, _)| key.clone()).collect();
         let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
         // Until the store has answered.
-        let _adding = self.inner.changes.add(digests).await;
+        let adding = self.inner.changes.add(digests).await;
         self.inner.learn_of(keys).await?;
-        upstream.set(records).await
+        let stored = upstream.set(records).await;
+        if stored.is_err() {
+            adding.may_come_late();
+        }
+        stored
     }
 
     pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
@@ -450,7 +454,7 @@ fn log(resynced: Result<Resynced, Failure>) {
 /// Why a sidecar was not opened, and what to do if the power was lost.
 fn not_opened(error: &twiceshy_store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
-        (twiceshy_store::Error::Engine { .. }, State::Loose) => format!(
+        (twiceshy_store::Error::Engine { .. }, State::Loose | State::Partial) => format!(
             "; its last run was not stopped cleanly: if the power was lost, remove {}, and the \
              filter is built again",
             directory.display()

@@ -84,11 +84,13 @@ fn killed_under_load(flags: &str, rounds: u64, load: usize) {
     let directory = TempDir::new().expect("a directory");
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
     for round in 0..rounds {
-        let mut server = Process::start(directory.path(), flags);
+        let server = Process::start(directory.path(), flags);
         let address = server.address;
         known.iter_mut().for_each(|known| verify(address, known));
         let answers = &AtomicUsize::new(0);
         thread::scope(|scope| {
+            // If this fails the server dies with it, and so do its clients.
+            let mut server = server;
             for (known, client) in known.iter_mut().zip(0..) {
                 let mut random = Random(round * CLIENTS + client);
                 scope.spawn(move || {

@@ -7,7 +7,7 @@
 //! been; nobody else waits for anybody's disk.
 //!
 //! ```text
-//! add     not forgetting? setting + 1, recent ─▶ filter ─▶ store ─▶ setting - 1
+//! add     setting + 1, recent ─▶ not forgetting? filter ─▶ store ─▶ setting - 1
 //!         (TS.ADDED: announced as well; the store is somebody else's business)
 //! remove  removing ─▶ store ─▶ nobody added since? forgetting ─▶ filter forgets
 //! resync  scan of the store ─▶ not seen, not recent? forgetting ─▶ filter forgets
@@ -108,12 +108,16 @@ impl Changes {
         self.begin(digests, false).await
     }
 
+    /// From here on nobody begins to forget them, so it is waited only for those who
+    /// have begun.
     async fn begin(self: &Arc<Self>, digests: Vec<Digest>, announced: bool) -> Adding {
+        self.lock().begin(&digests, announced);
+        let adding = Adding { changes: Arc::clone(self), digests };
         loop {
             // It is told of all that is forgotten after this look.
             let forgotten = self.forgotten.notified();
-            if self.lock().try_begin(&digests, announced) {
-                return Adding { changes: Arc::clone(self), digests };
+            if !self.lock().is_forgetting(&adding.digests) {
+                return adding;
             }
             forgotten.await;
         }
@@ -136,6 +140,10 @@ impl Changes {
     pub(super) fn begin_resync(&self, seen: Arc<Seen>) {
         let mut state = self.lock();
         state.turn();
+        // Who is still at it may be done before the resync forgets, and after the
+        // scan has passed.
+        let State { setting, recent, .. } = &mut *state;
+        recent.extend(setting.keys());
         state.seen = Some(seen);
     }
 
@@ -183,11 +191,12 @@ impl State {
         self.seen.is_some()
     }
 
-    /// `false` if one of them is just being forgotten.
-    fn try_begin(&mut self, digests: &[Digest], announced: bool) -> bool {
-        if digests.iter().any(|digest| self.forgetting.contains_key(digest)) {
-            return false;
-        }
+    /// Whether one of them is just being forgotten.
+    fn is_forgetting(&self, digests: &[Digest]) -> bool {
+        digests.iter().any(|digest| self.forgetting.contains_key(digest))
+    }
+
+    fn begin(&mut self, digests: &[Digest], announced: bool) {
         self.turn();
         for &digest in digests {
             *self.setting.entry(digest).or_default() += 1;
@@ -199,7 +208,6 @@ impl State {
                 removing.disturbed = true;
             }
         }
-        true
     }
 
     fn turn(&mut self) {
@@ -237,6 +245,16 @@ impl Drop for Forgetting<'_> {
         self.digests.iter().for_each(|digest| release(&mut state.forgetting, digest));
         drop(state);
         self.changes.forgotten.notify_waiters();
+    }
+}
+
+impl Adding {
+    /// Nobody knows whether the store has them, or will in a moment: a request without
+    /// an answer may still be on its way.
+    pub(super) fn may_come_late(&self) {
+        let mut state = self.changes.lock();
+        state.turn();
+        state.announced.extend(&self.digests);
     }
 }
 
@@ -348,7 +366,8 @@ mod tests {
             |digests| {
                 assert!(waiting.as_mut().now_or_never().is_none());
                 assert!(changes.announce(vec![digest(1)]).now_or_never().is_none());
-                assert!(!changes.lock().setting.contains_key(&digest(2)), "all of it or nothing");
+                // Nobody else begins to forget what somebody waits to add.
+                assert_eq!(self::forgotten(changes.remove(vec![digest(1), digest(2)])), []);
                 drop(add(&changes, 3));
                 digests.to_vec()
             },
@@ -420,6 +439,31 @@ mod tests {
         pass(&changes, 2 * GRACE + Duration::from_secs(1));
         drop(add(&changes, 4));
         assert_eq!(forgotten(changes.remove(vec![digest(2)])), [digest(2)]);
+    }
+
+    /// A SET whose answer never came may reach the store after the DEL that follows.
+    #[test]
+    fn what_may_come_late_is_not_forgotten_for_a_while() {
+        let changes = Arc::new(Changes::default());
+        let adding = add(&changes, 1);
+        adding.may_come_late();
+        drop(adding);
+        assert_eq!(forgotten(changes.remove(vec![digest(1)])), []);
+        pass(&changes, 2 * GRACE + Duration::from_secs(1));
+        drop(add(&changes, 2));
+        assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
+    }
+
+    /// It began long before the resync, and ends after the scan has passed its place.
+    #[test]
+    fn a_resync_keeps_what_was_still_being_added_when_it_began() {
+        let changes = Arc::new(Changes::default());
+        let adding = add(&changes, 1);
+        pass(&changes, 3 * GRACE);
+        changes.begin_resync(Arc::new(Seen::new(0, 1)));
+        drop(adding);
+        let unseen = vec![digest(1), digest(2)];
+        assert_eq!(changes.forget_unseen(unseen, <[Digest]>::to_vec), [digest(2)]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ impl Origin {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&draft, &path)?;
-            sync(&self.directory)
+            sync_names(&self.directory)
         };
         write().map_err(failed("write", &path))?;
         self.state = state;
@@ -131,9 +131,14 @@ fn read(text: &str, directory: &Path, origin: &str) -> Result<State, Failure> {
     }
 }
 
-/// Waits until a file, or the names of a directory, are on disk.
+/// Waits until a file is on disk.
 fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    File::options().write(true).open(path)?.sync_all()
+}
+
+/// Waits until the names of a directory are on disk, where that can be asked for.
+fn sync_names(directory: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
 fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {

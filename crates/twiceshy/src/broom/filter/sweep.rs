@@ -52,8 +52,11 @@ impl<F: Form> BroomFilter<F> {
                 }
             }
         }
-        // Who goes may be one of the others, and does no harm there: it matches nobody
-        // (Invariant 7) but perhaps who is swept, and those are asked first.
+        if let Meanwhile::Goes(gone) = meanwhile {
+            // Its slot is free by then. Hashed with the new function, which Invariant 7
+            // says nothing of, it might be taken for the owner of another's.
+            others.retain(|&digest| digest != gone);
+        }
         Ok(Sweep { until, digests, others })
     }
 
