@@ -56,6 +56,7 @@ use upstream::UpstreamArgs;
   twiceshy serve --dir data
   twiceshy serve --dir shield --store redis://127.0.0.1:6379 --resync 3600
   twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email
+  twiceshy serve --dir shield --store rediss://cache.example:6380 --store-ca ca.pem
   twiceshy serve --dir data --listen 0.0.0.0:6390 --password-file secret.txt
   redis-cli -p 6390 set user:1 Ada
   redis-cli -p 6390 get user:2
