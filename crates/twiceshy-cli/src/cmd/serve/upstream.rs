@@ -22,12 +22,6 @@ pub struct UpstreamArgs {
     /// postgres://USER:PASSWORD@HOST:PORT/DATABASE or
     /// redis://:PASSWORD@HOST:PORT/NUMBER; DIR has only the filter then [default:
     /// the environment's TWICESHY_STORE, or none]
-    ///
-    /// Encrypted with rediss:// and with ?sslmode=require or verify-full. The server's
-    /// certificate is always verified, its name too: psql does that for verify-full
-    /// alone. With ?sslmode=prefer, or without sslmode, PostgreSQL is asked whether it
-    /// has TLS, and plain if not; without sslmode never on this machine, and always
-    /// with --store-ca.
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     store: Option<String>,
 
