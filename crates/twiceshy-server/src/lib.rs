@@ -35,6 +35,7 @@ mod request;
 mod server;
 mod session;
 mod shield;
+mod tls;
 mod upstream;
 mod watch;
 
@@ -48,5 +49,6 @@ pub use postgres::{Postgres, PostgresOptions, Table};
 pub use redis::{Redis, RedisServer};
 pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};
+pub use tls::Authorities;
 pub use upstream::Upstream;
 pub use watch::{Group, Quantiles, Rates, Report, Totals, Watch};

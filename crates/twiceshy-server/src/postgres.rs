@@ -9,6 +9,7 @@
 //! clients cost about as many queries as there are connections. Every session is
 //! read-only.
 
+mod address;
 mod inspect;
 mod keys;
 mod names;
@@ -23,18 +24,18 @@ use bytes::Bytes;
 use futures_util::{TryFutureExt as _, TryStreamExt as _};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
-use tokio_postgres::config::{Config, SslMode};
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use crate::backend::Failure;
 use crate::shield::Shield;
+use crate::tls::Authorities;
 use crate::upstream::{CHUNK, Link, Upstream};
 
 use inspect::{Found, inspect, origin, refused};
 use keys::KeyType;
 use names::quoted;
-use session::{Step, connect, told};
+use session::{Sessions, Step, told};
 
 /// A filter in front of a table of PostgreSQL.
 pub type Postgres = Shield<Table>;
@@ -42,8 +43,13 @@ pub type Postgres = Shield<Table>;
 /// Which table, and how to ask for it.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database`, as for `psql`. Without TLS.
+    /// `postgres://user:password@host:port/database`, as for `psql`. With
+    /// `?sslmode=require` or `verify-full` only encrypted; a certificate is always
+    /// verified, unlike there. Without `sslmode`: encrypted if there are
+    /// `authorities`, not if the server is on this machine, else if it can be.
     pub address: String,
+    /// Who has signed the server's certificate, if nobody whom the system knows.
+    pub authorities: Option<Authorities>,
     /// `table` or `schema.table`. Upper and lower case differ; a name with a dot is
     /// put in double quotes.
     pub table: String,
@@ -80,7 +86,7 @@ const GATHERED: usize = 256;
 
 /// The connections to a table.
 struct Lanes {
-    config: Config,
+    sessions: Sessions,
     timeout: Duration,
     scan_timeout: Duration,
     origin: String,
@@ -114,29 +120,18 @@ impl Table {
     /// [`Failure::Refused`] says what to change; [`Failure::Upstream`] when the
     /// server is down.
     pub async fn connect(options: &PostgresOptions) -> Result<Self, Failure> {
-        let mut config: Config = options.address.parse().map_err(|error| {
-            refused(format!(
-                "the store's address is not one of PostgreSQL: {}; expected \
-                 postgres://user:password@host:port/database",
-                told(&error)
-            ))
-        })?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(refused(
-                "the store's address asks for TLS, which is not supported; run this server \
-                 beside the database, or use a tunnel and sslmode=disable",
-            ));
-        }
+        let PostgresOptions { address, authorities, timeout: most, .. } = options;
+        let mut config = address::parsed(address, authorities.is_some())?;
         config.application_name("twiceshy");
-        let most = options.timeout;
-        let client = connect(&config, most).await.map_err(Failure::Upstream)?;
-        let found = Step::short("looking at the table", most)
+        let sessions = Sessions::new(config, authorities.as_ref(), *most);
+        let client = sessions.open().await.map_err(Failure::Upstream)?;
+        let found = Step::short("looking at the table", *most)
             .within(inspect(&client, options), Failure::Upstream)
             .await?;
-        let origin = origin(&config, &found);
+        let origin = origin(&sessions.config, &found);
         let sql = Sql::new(&found);
         let lanes = Arc::new(Lanes {
-            config,
+            sessions,
             timeout: options.timeout,
             scan_timeout: options.scan_timeout,
             origin,
@@ -218,11 +213,11 @@ impl Lanes {
 
     /// A connection for one long query.
     async fn session(&self) -> Result<Client, Failure> {
-        connect(&self.config, self.timeout).await.map_err(Failure::Upstream)
+        self.sessions.open().await.map_err(Failure::Upstream)
     }
 
     async fn make_lane(&self) -> Result<Lane, String> {
-        let client = connect(&self.config, self.timeout).await?;
+        let client = self.sessions.open().await?;
         let most = format!("SET statement_timeout = {}", self.timeout.as_millis());
         let prepare = async {
             client.batch_execute(&most).await?;

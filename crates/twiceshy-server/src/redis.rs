@@ -12,11 +12,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, Pipeline, RedisError, TlsCertificates,
+    Value,
+};
 use tokio::sync::mpsc;
 
 use crate::backend::Failure;
 use crate::shield::Shield;
+use crate::tls::{self, Authorities};
 use crate::upstream::{CHUNK, Link, Upstream};
 
 /// A filter in front of a Redis server.
@@ -37,19 +41,19 @@ struct Connection {
 }
 
 impl RedisServer {
-    /// The server of an address as `redis://:password@host:6379/0`. Whoever asks it
-    /// waits at most `timeout`.
+    /// The server of an address as `redis://:password@host:6379/0`, or `rediss://` for
+    /// TLS, with a certificate that these authorities have signed, or one of those that
+    /// the system knows. Whoever asks it waits at most `timeout`.
     ///
     /// # Errors
     /// [`Failure::Refused`] for an address that is none, or a cluster;
     /// [`Failure::Upstream`] when it is down.
-    pub async fn connect(address: &str, timeout: Duration) -> Result<Self, Failure> {
-        let client = Client::open(address).map_err(|error| {
-            Failure::Refused(format!(
-                "the store's address is not one of Redis: {error}; expected \
-                 redis://[:password@]host[:port][/database]"
-            ))
-        })?;
+    pub async fn connect(
+        address: &str,
+        authorities: Option<&Authorities>,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let client = client(address, authorities)?;
         let server = RedisServer { client, timeout, link: Link::new(timeout) };
         let mut cluster = Cmd::new();
         cluster.arg("INFO").arg("cluster");
@@ -65,12 +69,13 @@ impl RedisServer {
     }
 
     async fn connection(&self) -> Result<Connection, Failure> {
+        // The link has a limit for all of it, and says what may be wrong.
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.timeout))
+            .set_connection_timeout(None)
             .set_response_timeout(Some(self.timeout));
         let connect = async {
             let connection = self.client.get_multiplexed_async_connection_with_config(&config);
-            let connection = connection.await.map_err(|error| error.to_string())?;
+            let connection = connection.await.map_err(|error| tls::explained(error.to_string()))?;
             Ok(Connection { connection, number: next() })
         };
         self.link.get(|_| true, connect).await
@@ -110,6 +115,36 @@ impl RedisServer {
             error.to_string()
         };
         Failure::Upstream(reason)
+    }
+}
+
+fn client(address: &str, authorities: Option<&Authorities>) -> Result<Client, Failure> {
+    let unusable = |error: RedisError| {
+        Failure::Refused(format!(
+            "the store's address is not one of Redis: {error}; expected \
+             redis://[:password@]host[:port][/database], or rediss:// for TLS"
+        ))
+    };
+    let client = Client::open(address).map_err(unusable)?;
+    match (client.get_connection_info().addr(), authorities) {
+        (ConnectionAddr::TcpTls { insecure: true, .. }, _) => Err(Failure::Refused(
+            "the store's address ends with #insecure, but certificates are always verified: leave \
+             it out, and if an authority of your own signed that of the server, give it with \
+             --store-ca FILE"
+                .into(),
+        )),
+        (ConnectionAddr::TcpTls { .. }, authorities) => {
+            tls::choose_cryptography();
+            let root_cert = authorities.map(Authorities::pem);
+            let trusted = TlsCertificates { client_tls: None, root_cert };
+            Client::build_with_tls(address, trusted).map_err(unusable)
+        }
+        (_, Some(_)) => Err(Failure::Refused(
+            "--store-ca is for TLS, and the store's address asks for none: use rediss:// instead \
+             of redis://, or leave --store-ca out"
+                .into(),
+        )),
+        (_, None) => Ok(client),
     }
 }
 

@@ -116,7 +116,12 @@ impl<C: Clone> Link<C> {
         }
         let connected = match timeout(self.most, connect).await {
             Ok(connected) => connected,
-            Err(_) => Err(format!("no connection in {:?}", self.most)),
+            // Redis waits for more when it hears TLS where it expects none.
+            Err(_) => Err(format!(
+                "no connection in {:?}; see whether it is up, and the port right: rediss:// needs \
+                 the server's TLS port",
+                self.most
+            )),
         };
         match connected {
             Ok(connection) => {

@@ -45,6 +45,12 @@ use upstream::UpstreamArgs;
 /// Whoever writes to it otherwise says TS.ADDED KEY before and TS.REMOVED KEY after;
 /// a key that was added without is denied until the next resync.
 ///
+/// TLS to that store: rediss://..., or postgres://...?sslmode=require, which is the
+/// same as verify-full here: the certificate is always verified, its name too, where
+/// psql does so for verify-full alone. With sslmode=prefer TLS is used if the server
+/// has it. Without sslmode it is as with require if there is --store-ca, as with
+/// disable if the server is on this machine, and as with prefer elsewhere.
+///
 /// SIGTERM and SIGINT end it: requests that have come are answered, and the
 /// filter is written to disk, so that the next start has it at once.
 ///
@@ -56,6 +62,7 @@ use upstream::UpstreamArgs;
   twiceshy serve --dir data
   twiceshy serve --dir shield --store redis://127.0.0.1:6379 --resync 3600
   twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email
+  twiceshy serve --dir shield --store rediss://cache.example:6380 --store-ca ca.pem
   twiceshy serve --dir data --listen 0.0.0.0:6390 --password-file secret.txt
   redis-cli -p 6390 set user:1 Ada
   redis-cli -p 6390 get user:2

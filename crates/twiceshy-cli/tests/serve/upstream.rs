@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::client::Value;
 use crate::process::{Process, command};
-use crate::upstreams::{PostgresServer, RedisServer, eventually};
+use crate::upstreams::{Authority, PostgresServer, RedisServer, eventually};
 
 const NOT_CLEAN: &str = "the last run was not stopped cleanly";
 
@@ -66,7 +66,8 @@ fn postgres_by_flags_and_by_environment() {
     for (flags, store, said) in [
         ("", &address[..], "needs --table and --key"),
         (table, "redis://127.0.0.1:1", "are for PostgreSQL"),
-        ("", "rediss://:secret@127.0.0.1", "asks for TLS"),
+        ("", "rediss://:secret@127.0.0.1#insecure", "always verified"),
+        ("--store-ca nowhere.pem", "rediss://:secret@127.0.0.1", "--store-ca nowhere.pem: No such"),
         (table, "mysql://me:secret@127.0.0.1", "begins with \"mysql\""),
         ("--table nobody --key email", &address, "there is no table \"nobody\""),
     ] {
@@ -75,5 +76,38 @@ fn postgres_by_flags_and_by_environment() {
         assert_eq!(output.status.code(), Some(2), "{flags} {store}");
         let error = String::from_utf8(output.stderr).expect("text");
         assert!(error.contains(said) && !error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn tls_by_flags() {
+    let (authority, another) = (Authority::new(), Authority::new());
+    let redis = RedisServer::start_with_tls(&authority, "IP:127.0.0.1");
+    assert_eq!(redis.client().line("SET ada@x Ada"), Value::ok());
+    let postgres = PostgresServer::start_with_tls(&authority);
+    postgres.sql(
+        "CREATE TABLE users (email text PRIMARY KEY, name text);
+         INSERT INTO users VALUES ('ada@x', 'Ada')",
+    );
+    let table = "--table users --key email --value name";
+    let stores = [
+        format!("--store {}", redis.tls_address()),
+        format!("--store {}?sslmode=verify-full {table}", postgres.address()),
+    ];
+    for store in stores {
+        let directory = TempDir::new().expect("a directory");
+        let flags = format!("{store} --store-ca {}", authority.path().display());
+        let server = Process::start(directory.path(), &flags);
+        assert_eq!(server.client().line("GET ada@x"), Value::bulk("Ada"), "{store}");
+        assert_eq!(server.client().line("GET bob@x"), Value::Nil, "{store}");
+        drop(server);
+
+        let flags = format!("{store} --store-ca {}", another.path().display());
+        let mut command = command(directory.path(), &format!("--listen 127.0.0.1:0 {flags}"));
+        let output = command.output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{store}");
+        let error = String::from_utf8(output.stderr).expect("text");
+        let said = ["invalid peer certificate", "--store-ca FILE"].map(|part| error.contains(part));
+        assert_eq!(said, [true; 2], "{error}");
     }
 }

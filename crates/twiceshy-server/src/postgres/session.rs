@@ -4,10 +4,14 @@ use std::error::Error as _;
 use std::future::Future;
 use std::time::Duration;
 
+use rustls::RootCertStore;
 use tokio::time::timeout;
-use tokio_postgres::config::Config;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
+use tokio_postgres::config::{Config, SslMode};
+use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
+
+use crate::tls::{self, Authorities};
 
 /// What may take how long, and which flag of `twiceshy serve` makes that longer.
 #[derive(Clone, Copy, Debug)]
@@ -44,20 +48,40 @@ impl Step {
     }
 }
 
-/// Connects; all of it takes at most so long.
-pub(super) async fn connect(config: &Config, most: Duration) -> Result<Client, String> {
-    let connected = async {
-        let (client, connection) = config.connect(NoTls).await.map_err(|error| told(&error))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                debug!(reason = told(&error), "a connection to PostgreSQL ended");
-            }
-        });
-        let read_only = "SET default_transaction_read_only = on";
-        client.batch_execute(read_only).await.map_err(|error| told(&error))?;
-        Ok(client)
-    };
-    Step::short("connecting", most).within(connected, |late| late).await
+/// How to connect.
+pub(super) struct Sessions {
+    pub(super) config: Config,
+    tls: MakeRustlsConnect,
+    most: Duration,
+}
+
+impl Sessions {
+    /// To connect takes at most so long.
+    pub(super) fn new(config: Config, authorities: Option<&Authorities>, most: Duration) -> Self {
+        let roots = match config.get_ssl_mode() {
+            SslMode::Disable => RootCertStore::empty(),
+            _ => tls::roots(authorities),
+        };
+        let tls = MakeRustlsConnect::new(tls::config(roots));
+        Sessions { config, tls, most }
+    }
+
+    /// Connects.
+    pub(super) async fn open(&self) -> Result<Client, String> {
+        let connected = async {
+            let connected = self.config.connect(self.tls.clone()).await;
+            let (client, connection) = connected.map_err(|error| tls::explained(told(&error)))?;
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    debug!(reason = told(&error), "a connection to PostgreSQL ended");
+                }
+            });
+            let read_only = "SET default_transaction_read_only = on";
+            client.batch_execute(read_only).await.map_err(|error| told(&error))?;
+            Ok(client)
+        };
+        Step::short("connecting", self.most).within(connected, |late| late).await
+    }
 }
 
 /// What an error says, and not only that there is one.

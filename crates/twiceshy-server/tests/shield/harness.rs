@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use twiceshy_server::{
-    Backend, Failure, Limits, Postgres, PostgresOptions, Redis, RedisServer, Resynced, Server,
-    ShieldOptions, Table, serve,
+    Authorities, Backend, Failure, Limits, Postgres, PostgresOptions, Redis, RedisServer, Resynced,
+    Server, ShieldOptions, Table, serve,
 };
 
 use crate::client::Client;
@@ -38,6 +38,7 @@ pub fn options(directory: &Path) -> ShieldOptions {
 pub fn table(address: &str, table: &str, key: &str, value: Option<&str>) -> PostgresOptions {
     PostgresOptions {
         address: address.into(),
+        authorities: None,
         table: table.into(),
         key: key.into(),
         value: value.map(Into::into),
@@ -65,17 +66,18 @@ pub fn postgres_after(
 }
 
 pub fn redis(address: &str, options: &ShieldOptions) -> Result<Running, Failure> {
-    redis_after(address, options, || ())
+    redis_after(address, None, options, || ())
 }
 
 /// Something happens between the first connection and the filter's opening.
 pub fn redis_after(
     address: &str,
+    authorities: Option<&Authorities>,
     options: &ShieldOptions,
     happens: impl FnOnce(),
 ) -> Result<Running, Failure> {
     start(async {
-        let server = RedisServer::connect(address, TIMEOUT).await?;
+        let server = RedisServer::connect(address, authorities, TIMEOUT).await?;
         happens();
         Ok(Backend::Redis(Redis::open(server, options, |_, _| ()).await?))
     })

@@ -7,5 +7,6 @@ mod harness;
 mod postgres;
 mod power;
 mod redis;
+mod tls;
 #[path = "../upstreams/mod.rs"]
 mod upstreams;

@@ -144,7 +144,10 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         postgres(&table, &options(directory.path())).err().expect("refused").to_string()
     };
     let tls = fails(&format!("{}?sslmode=require", server.address()));
-    assert!(tls.contains("TLS"), "{tls}");
+    assert!(tls.contains("server does not support TLS; turn TLS on there"), "{tls}");
+    assert!(tls.contains("sslmode=disable"), "{tls}");
+    let preferred = table(&format!("{}?sslmode=prefer", server.address()), "t", "g", None);
+    assert!(postgres(&preferred, &options(&new_directory(&directory, "plain"))).is_ok());
     let address = fails("mysql://localhost/");
     assert!(address.contains("expected postgres://"), "{address}");
     let down = fails("postgres://postgres:secret@127.0.0.1:1/postgres");

@@ -96,7 +96,8 @@ fn a_clean_end_without_a_resync_makes_nothing_trusted() {
     for resync_at_start in [true, false] {
         let options = ShieldOptions { resync_at_start, ..options(&lost) };
         // The store dies before it can be scanned.
-        let cut = redis_after(&server.address(), &options, || server.kill()).expect("it opens");
+        let cut =
+            redis_after(&server.address(), None, &options, || server.kill()).expect("it opens");
         assert!(!cut.is_trusted());
         cut.stop();
         server.restart();

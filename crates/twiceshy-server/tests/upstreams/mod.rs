@@ -4,6 +4,8 @@
 //! killed when they are dropped, also by a panic. Where they are not installed the
 //! tests fail and say so.
 
+mod authority;
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::client::Client;
+
+pub use authority::Authority;
 
 /// Waits until something is so, at most a minute.
 pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
@@ -62,6 +66,7 @@ impl Drop for Process {
 /// A PostgreSQL server.
 pub struct PostgresServer {
     port: u16,
+    arguments: Vec<String>,
     programs: PathBuf,
     directory: TempDir,
     process: Option<Process>,
@@ -70,6 +75,28 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// A new and empty one.
     pub fn start() -> Self {
+        let mut server = Self::made();
+        server.restart();
+        server
+    }
+
+    /// One with TLS too, as 127.0.0.1.
+    pub fn start_with_tls(authority: &Authority) -> Self {
+        let mut server = Self::made();
+        let (certificate, key) = authority.sign("IP:127.0.0.1");
+        for (setting, source) in [("ssl_cert_file", certificate), ("ssl_key_file", key)] {
+            // It reads neither what is another's, nor a key that others can read.
+            let own = server.directory.path().join(setting);
+            fs::copy(source, &own).expect("a copy");
+            give_to_postgres(&own);
+            server.arguments.extend(["-c".into(), format!("{setting}={}", own.display())]);
+        }
+        server.arguments.extend(["-c".into(), "ssl=on".into()]);
+        server.restart();
+        server
+    }
+
+    fn made() -> Self {
         let programs = fs::read_dir("/usr/lib/postgresql")
             .into_iter()
             .flatten()
@@ -78,11 +105,9 @@ impl PostgresServer {
             .max()
             .unwrap_or_else(|| panic!("PostgreSQL {MISSING}"));
         let directory = TempDir::new().expect("a directory");
-        let mut server = PostgresServer { port: free_port(), programs, directory, process: None };
-        if is_root() {
-            let owner = Command::new("chown").arg("postgres").arg(server.directory.path()).status();
-            assert!(owner.expect("chown runs").success(), "the user postgres {MISSING}");
-        }
+        let (port, arguments) = (free_port(), Vec::new());
+        let server = PostgresServer { port, arguments, programs, directory, process: None };
+        give_to_postgres(server.directory.path());
         let made = server
             .command("initdb")
             .args(["-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8"])
@@ -91,7 +116,6 @@ impl PostgresServer {
             .stdout(Stdio::null())
             .status();
         assert!(made.expect("initdb runs").success());
-        server.restart();
         server
     }
 
@@ -141,6 +165,7 @@ impl PostgresServer {
             .arg(self.directory.path())
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string()])
             .args(["-c", "fsync=off", "-c", "log_statement=all"])
+            .args(&self.arguments)
             .stdout(Stdio::null())
             .stderr(log.expect("a log"))
             .spawn();
@@ -208,6 +233,14 @@ impl PostgresServer {
     }
 }
 
+/// Who is root runs PostgreSQL as another, who needs its files.
+fn give_to_postgres(path: &Path) {
+    if is_root() {
+        let owner = Command::new("chown").arg("postgres").arg(path).status();
+        assert!(owner.expect("chown runs").success(), "the user postgres {MISSING}");
+    }
+}
+
 fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     id.stdout == b"0\n"
@@ -216,6 +249,7 @@ fn is_root() -> bool {
 /// A Redis server, which keeps its records when it is killed.
 pub struct RedisServer {
     port: u16,
+    tls_port: Option<u16>,
     arguments: Vec<String>,
     directory: TempDir,
     process: Option<Process>,
@@ -230,9 +264,22 @@ impl RedisServer {
     pub fn start_with(arguments: &[&str]) -> Self {
         let directory = TempDir::new().expect("a directory");
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut server = RedisServer { port: free_port(), arguments, directory, process: None };
+        let port = free_port();
+        let mut server = RedisServer { port, tls_port: None, arguments, directory, process: None };
         server.restart();
         server
+    }
+
+    /// One with TLS at a second port, as whoever `name` says: "IP:127.0.0.1", say.
+    pub fn start_with_tls(authority: &Authority, name: &str) -> Self {
+        let (certificate, key) = authority.sign(name);
+        let text = |path: &Path| path.to_str().expect("a plain path").to_string();
+        let (certificate, key, port) = (text(&certificate), text(&key), free_port());
+        let port_text = port.to_string();
+        let files = ["--tls-cert-file", &certificate, "--tls-key-file", &key];
+        let port_flags = ["--tls-port", &port_text, "--tls-auth-clients", "no"];
+        let server = Self::start_with(&[files, port_flags].concat());
+        RedisServer { tls_port: Some(port), ..server }
     }
 
     /// Starts it again after [`RedisServer::kill`].
@@ -274,6 +321,10 @@ impl RedisServer {
 
     pub fn address(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    pub fn tls_address(&self) -> String {
+        format!("rediss://127.0.0.1:{}/0", self.tls_port.expect("it has TLS"))
     }
 
     pub fn client(&self) -> Client {

@@ -1,12 +1,13 @@
 //! The flags of a store that stays as it is, and its backend.
 
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing::warn;
 use twiceshy_server::{
-    Backend, Postgres, PostgresOptions, Redis, RedisServer, ShieldOptions, Table, Upstream,
+    Authorities, Backend, Postgres, PostgresOptions, Redis, RedisServer, ShieldOptions, Table,
+    Upstream,
 };
 
 use crate::progress::Progress;
@@ -23,6 +24,11 @@ pub struct UpstreamArgs {
     /// the environment's TWICESHY_STORE, or none]
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     store: Option<String>,
+
+    /// Certificate authorities, in PEM, that may have signed the certificate of the
+    /// store [default: those that the system knows]
+    #[arg(long, value_name = "FILE")]
+    store_ca: Option<PathBuf>,
 
     /// PostgreSQL: TABLE or SCHEMA.TABLE. Upper and lower case differ
     #[arg(long, value_name = "TABLE")]
@@ -84,12 +90,14 @@ impl UpstreamArgs {
                  start; --resync SECONDS finds them"
             );
         }
+        let authorities = self.store_ca.as_deref().map(Authorities::read).transpose()?;
         let timeout = Duration::from_secs(self.store_timeout);
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
         match (scheme, &self.table, &self.key) {
             ("postgres" | "postgresql", Some(table), Some(key)) => {
                 let asked = PostgresOptions {
                     address,
+                    authorities,
                     table: table.clone(),
                     key: key.clone(),
                     value: self.value.clone(),
@@ -103,20 +111,18 @@ impl UpstreamArgs {
             ("postgres" | "postgresql", ..) => {
                 Err("a table of PostgreSQL needs --table and --key".into())
             }
-            ("redis" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
-                let server = RedisServer::connect(&address, timeout).await?;
+            ("redis" | "rediss" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
+                let server = RedisServer::connect(&address, authorities.as_ref(), timeout).await?;
                 let shield: Redis = open(server, &options).await?;
                 Ok(Some(Backend::Redis(shield)))
             }
-            ("redis" | "redis+unix" | "unix", ..) => {
+            ("redis" | "rediss" | "redis+unix" | "unix", ..) => {
                 Err("--table, --key and --value are for PostgreSQL; Redis has keys only".into())
             }
-            ("rediss", ..) => Err("the store's address asks for TLS, which is not \
-                 supported; run this server beside the store, or use a tunnel and redis://"
-                .into()),
             // Never the address itself: it may have a password.
             _ => Err(format!(
-                "the store's address begins with {scheme:?}; expected postgres://... or redis://..."
+                "the store's address begins with {scheme:?}; expected postgres://..., redis://... \
+                 or rediss://..."
             )
             .into()),
         }
@@ -124,6 +130,7 @@ impl UpstreamArgs {
 
     fn only_for_a_store(&self) -> Option<&'static str> {
         [
+            (self.store_ca.is_some(), "--store-ca"),
             (self.table.is_some(), "--table"),
             (self.key.is_some(), "--key"),
             (self.value.is_some(), "--value"),
