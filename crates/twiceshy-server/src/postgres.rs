@@ -138,7 +138,9 @@ impl Table {
             key_type: found.key_type,
             sql,
             // Longer than connecting may take, which then says what it waited for.
-            links: (0..options.connections.max(1)).map(|_| Link::new(2 * most)).collect(),
+            links: (0..options.connections.max(1))
+                .map(|_| Link::new(2 * options.timeout))
+                .collect(),
             next: AtomicUsize::new(0),
         });
         // That the statements can be prepared.
