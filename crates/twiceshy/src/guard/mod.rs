@@ -379,7 +379,13 @@ impl<S: Store> Guard<S> {
 
     /// [`Guard::may_contain`] for many keys, with their digests.
     fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<(Digest, bool)> {
-        let digests: Vec<Digest> = keys.iter().map(|key| self.hasher.digest(key)).collect();
+        let digests = keys.iter().map(|key| self.hasher.digest(key));
+        // Of few keys hardly two are in one shard, and to sort them takes longer than
+        // to ask for each.
+        if keys.len() < 2 * self.shards.len() {
+            return digests.map(|digest| (digest, self.may(digest))).collect();
+        }
+        let digests: Vec<Digest> = digests.collect();
         let mut answers: Vec<(Digest, bool)> =
             digests.iter().map(|&digest| (digest, false)).collect();
         let shard_of = |index: usize| Slice::index_of(digests[index], self.shard_bits);

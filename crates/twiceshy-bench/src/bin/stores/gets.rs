@@ -10,7 +10,10 @@ use crate::bare::{BareFjall, BareRedb, in_batches};
 use crate::keys::{KEY, middle, missing, mix, processor, stored, value};
 
 const ROUNDS: u64 = 9;
-const GETS: u64 = 50_000;
+
+/// Gets of a round for each so many keys: enough to warm caches that another store
+/// has had to itself.
+const KEYS_A_GET: u64 = 20;
 
 /// A store with a guard.
 pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<GuardedStore<E>> {
@@ -35,6 +38,7 @@ pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
     let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys, cache)?;
     let guarded_fjall = guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache)?;
 
+    let gets = keys.div_ceil(KEYS_A_GET);
     type Get<'a> = Box<dyn Fn([u8; KEY]) -> Outcome<Option<Vec<u8>>> + 'a>;
     let stores: [(&str, Get<'_>); 6] = [
         ("redb, table kept open", Box::new(|key| redb.get(key))),
@@ -48,13 +52,13 @@ pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
     let mut times = vec![[Vec::new(), Vec::new()]; stores.len()];
     for round in 0..=ROUNDS {
         for (which, (_, get)) in stores.iter().enumerate() {
-            let key = |index: u64| mix(index + round * GETS);
-            let hit = processor(GETS, |index| {
+            let key = |index: u64| mix(index + round * gets);
+            let hit = processor(gets, |index| {
                 let found = get(stored(key(index) % keys))?;
                 assert!(black_box(found).is_some());
                 Ok(())
             })?;
-            let miss = processor(GETS, |index| {
+            let miss = processor(gets, |index| {
                 let found = get(missing(key(index) >> 16))?;
                 assert!(black_box(found).is_none());
                 Ok(())
