@@ -163,7 +163,7 @@ impl Saved {
         };
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { _file: file })),
-            // As where there are no locks at all: versions keep writers apart.
+            // As where there are no locks at all.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 Ok(None)
             }

@@ -299,7 +299,7 @@ fn theorem_12_has_more_suspects_in_larger_filters() {
         limits.retain(|&limit| {
             let won = seen.iter().filter(|&&suspects| suspects <= f64::from(limit)).count();
             let won = Wins(u32::try_from(won).unwrap(), u32::try_from(games).unwrap());
-            likelihood(won, Wins(table, 60)) > 0.01
+            likelihood(won, Wins(table, 60)) > UNLIKELY
         });
 
         // The library's filter of the same rules has one fingerprint less and fixes
@@ -316,7 +316,8 @@ fn theorem_12_has_more_suspects_in_larger_filters() {
     assert!(limits.iter().all(|&limit| f64::from(limit) < HALF_FULL[1].3), "{limits:?}");
 }
 
-/// More than half, by five standard deviations of a fair coin: 3e-7.
+/// More than half, by five standard deviations of a fair coin: an attack that wins half
+/// of its games passes with 3e-7. (One that wins 99 % fails with 4e-5; seeds are fixed.)
 #[track_caller]
 fn assert_mostly_won(keys: u64, games: &[(f64, bool)]) {
     let (won, all) = (games.iter().filter(|game| game.1).count() as f64, games.len() as f64);
@@ -356,8 +357,8 @@ fn theorem_12_fails_against_four_tables_and_against_telescoping() {
 /// more than twice as many keys, and the first round of the telescoping filter's adversary
 /// at |Q|/|S| = 20 has about three times the false positives.
 ///
-/// Means of 20 games each. Seven standard errors of a difference: Student's t with the
-/// least degrees of freedom, 19, is above it with probability below 10^-6.
+/// Means of 20 games each. Eight standard errors of a difference: Student's t with the
+/// least degrees of freedom, 19, is so far from 0 with probability below 2 * 10^-7.
 #[test]
 fn cuckooing_follows_the_papers_rule() {
     const KEYS: u64 = 2048;
@@ -392,7 +393,7 @@ fn cuckooing_follows_the_papers_rule() {
         (a - b) / a_error.hypot(b_error)
     };
     println!("moves of a fix: {moves}, in turn {moves_in_turn}");
-    assert!(apart(&ours, &paper).abs() < 7.0);
-    assert!(apart(&in_turn, &ours) > 7.0);
+    assert!(apart(&ours, &paper).abs() < 8.0);
+    assert!(apart(&in_turn, &ours) > 8.0);
     assert!(moves_in_turn > moves, "{moves_in_turn}, {moves}");
 }

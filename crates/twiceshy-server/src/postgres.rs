@@ -209,8 +209,9 @@ impl Lanes {
             }
             outcome
         };
-        // Time for one that gets no answer, and for another.
-        Step::short("connecting", 2 * self.timeout).within(any, Failure::Upstream).await
+        // Time for one that gets no answer, and for another; both then know to wait.
+        let most = 2 * self.timeout + Duration::from_secs(1);
+        Step::short("connecting", most).within(any, Failure::Upstream).await
     }
 
     /// A connection for one long query.

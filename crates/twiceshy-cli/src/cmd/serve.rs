@@ -48,8 +48,8 @@ use upstream::UpstreamArgs;
 /// TLS to that store: rediss://..., or postgres://...?sslmode=require, which is the
 /// same as verify-full here: the certificate is always verified, its name too, where
 /// psql does so for verify-full alone. With sslmode=prefer TLS is used if the server
-/// has it. Without sslmode it is as with require if there is --store-ca, as with
-/// disable if the server is on this machine, and as with prefer elsewhere.
+/// has it. With --store-ca both are as require; without, no sslmode is as disable if
+/// the server is on this machine, and as prefer elsewhere.
 ///
 /// SIGTERM and SIGINT end it: requests that have come are answered, and the
 /// filter is written to disk, so that the next start has it at once.

@@ -96,13 +96,13 @@ fn tls_by_flags() {
     ];
     for store in stores {
         let directory = TempDir::new().expect("a directory");
-        let flags = format!("{store} --store-ca {}", authority.path().display());
+        let flags = format!("{store} --store-timeout 60 --store-ca {}", authority.path().display());
         let server = Process::start(directory.path(), &flags);
         assert_eq!(server.client().line("GET ada@x"), Value::bulk("Ada"), "{store}");
         assert_eq!(server.client().line("GET bob@x"), Value::Nil, "{store}");
         drop(server);
 
-        let flags = format!("{store} --store-ca {}", another.path().display());
+        let flags = format!("{store} --store-timeout 60 --store-ca {}", another.path().display());
         let mut command = command(directory.path(), &format!("--listen 127.0.0.1:0 {flags}"));
         let output = command.output().expect("the binary runs");
         assert_eq!(output.status.code(), Some(2), "{store}");

@@ -3,7 +3,7 @@
 //! | `sslmode` | here |
 //! | --- | --- |
 //! | `disable` | no TLS |
-//! | `prefer` | TLS if the server has it, and then verified |
+//! | `prefer` | TLS if the server has it, and then verified; with an authority of one's own as `require` |
 //! | `require`, `verify-ca`, `verify-full` | TLS, verified, chain and name |
 //! | none | with an authority of one's own as `require`; to this machine as `disable`; else as `prefer` |
 //!
@@ -38,15 +38,13 @@ pub(super) fn parsed(address: &str, own: bool) -> Result<Config, Failure> {
             told(&error)
         ))
     })?;
-    if !rest.iter().copied().any(is_mode) {
-        let mode = if own {
-            SslMode::Require
-        } else if is_here(&config) {
-            SslMode::Disable
-        } else {
-            SslMode::Prefer
-        };
-        config.ssl_mode(mode);
+    // Nothing but a parameter, however it is written, makes it `Require` or `Disable`.
+    let asked = rest.iter().copied().any(is_mode) || config.get_ssl_mode() != SslMode::Prefer;
+    if !asked && !own && is_here(&config) {
+        config.ssl_mode(SslMode::Disable);
+    }
+    if own && config.get_ssl_mode() == SslMode::Prefer {
+        config.ssl_mode(SslMode::Require);
     }
     if own && config.get_ssl_mode() == SslMode::Disable {
         return Err(refused(
@@ -102,7 +100,13 @@ mod tests {
             let address = format!("{far}{parameters}");
             assert_eq!(mode(&address, false), Ok(expected), "{address}");
         }
-        assert_eq!(mode(far, true), Ok(SslMode::Require));
+        for parameters in ["", "?sslmode=prefer", "?sslmode=require"] {
+            assert_eq!(mode(&format!("{far}{parameters}"), true), Ok(SslMode::Require));
+        }
+        // Written in other ways.
+        for address in ["postgres://localhost/?%73slmode=require", "host=::1 sslmode=require"] {
+            assert_eq!(mode(address, false), Ok(SslMode::Require), "{address}");
+        }
         let both = mode("postgres://db/shop?sslmode=disable", true);
         assert!(both.as_ref().is_err_and(|error| error.contains("--store-ca")), "{both:?}");
         for address in ["postgres://db/shop?sslmode=never", "postgres://db/?sslrootcert=ca.pem"] {

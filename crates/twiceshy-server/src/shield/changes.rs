@@ -255,6 +255,7 @@ impl Adding {
         let mut state = self.changes.lock();
         state.turn();
         state.announced.extend(&self.digests);
+        state.recent.extend(&self.digests);
     }
 }
 
@@ -452,6 +453,14 @@ mod tests {
         pass(&changes, 2 * GRACE + Duration::from_secs(1));
         drop(add(&changes, 2));
         assert_eq!(forgotten(changes.remove(vec![digest(1)])), [digest(1)]);
+        // Nor by a resync, however long the SET took.
+        let adding = add(&changes, 3);
+        pass(&changes, 3 * GRACE);
+        adding.may_come_late();
+        drop(adding);
+        changes.begin_resync(Arc::new(Seen::new(0, 1)));
+        let unseen = vec![digest(3), digest(4)];
+        assert_eq!(changes.forget_unseen(unseen, <[Digest]>::to_vec), [digest(4)]);
     }
 
     /// It began long before the resync, and ends after the scan has passed its place.
