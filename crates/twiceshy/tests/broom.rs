@@ -210,8 +210,9 @@ fn adaptivity_bits_stay_below_a_constant_for_a_million_keys() {
 
 /// Theorem 6 with its constants. A false positive: one read of its quotient, one
 /// of the ranges that are swept; nothing is written. A removal: one read, one
-/// write, and where it leaves a ghost one read of the ranges that are swept. An insertion: its own write, and reads with a probability of at most
-/// epsilon (1 - exp(-0.85/256) = 0.0033: 66 of 20,000; 120 are 6.6 sigma).
+/// write, and where it leaves a ghost one read of the ranges that are swept. An
+/// insertion: its own write, and reads with a probability of at most epsilon
+/// (1 - exp(-0.85/256) = 0.0033: 66 of 20,000; 120 are 6.6 sigma).
 #[test]
 fn the_practical_filter_makes_a_constant_number_of_accesses() {
     let mut random = Random(3);

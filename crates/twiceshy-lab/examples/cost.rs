@@ -1,20 +1,17 @@
-//! What a full run of the figures costs, from a few trials of each.
+//! What a full run of the figures costs, from a few trials of each: CPU hours with as many
+//! trials as rows need at least, and as they have at most. Where few rows are rare events
+//! the truth is near the former. Takes minutes; Linux only.
+//!
+//! `cargo run --release -p twiceshy-lab --example cost [FIGURE]`
 
 use std::fs;
 
 use twiceshy_lab::experiment::runner::LEAST_TRIALS;
 use twiceshy_lab::experiment::{Point, Setting, figures};
 
-/// Prints CPU hours for each figure, from one trial of points throughout it: with as many
-/// trials as rows need at least, and as they have at most. Where few rows are rare events the
-/// truth is near the former.
-///
-/// `[FIGURE=acf-1] cargo test --release -p twiceshy-lab --test cost -- --ignored --nocapture`
-#[test]
-#[ignore = "takes minutes, and only prints"]
-fn what_a_full_run_costs() {
+fn main() {
     const SAMPLES: usize = 5;
-    let wanted = std::env::var("FIGURE").ok();
+    let wanted = std::env::args().nth(1);
     let (mut least, mut most) = (0.0, 0.0);
     for figure in figures() {
         if wanted.as_ref().is_some_and(|wanted| wanted != figure.id) {
