@@ -5,6 +5,7 @@
 mod cmd;
 mod keys;
 mod progress;
+mod rows;
 mod saved;
 mod standings;
 mod table;

@@ -11,6 +11,7 @@ use twiceshy_lab::adversary::{Attack, Target, queries};
 use twiceshy_lab::entrants::{self, Entrant, Entrants};
 
 use crate::progress::Progress;
+use crate::rows::Rows;
 use crate::table::{Table, count, percent};
 
 /// Plays adversaries against filters: who finds false positives for good?
@@ -165,7 +166,7 @@ fn tournament(
     let (attacks, entrants) = (args.attacks(), args.entrants());
     let pairs = (attacks.len() * entrants.len()) as u64;
     let progress = Progress::new(pairs * args.games);
-    let mut output = Output::new(args);
+    let mut printed = Rows::new(args.json, args.csv);
     let mut standings: Vec<Standing> = Vec::new();
     let mut false_negatives = 0;
 
@@ -174,7 +175,7 @@ fn tournament(
             let seeds = (0..args.games).map(|game| args.seed.wrapping_add(game));
             let mut play = |seed| -> Result<Row, Box<dyn Error>> {
                 let row = play_one(attack, entrant, seed, &progress)?;
-                progress.suspend(|| output.report(&row))?;
+                progress.suspend(|| report(&mut printed, &row))?;
                 false_negatives += row.false_negatives;
                 progress.advance(1);
                 Ok(row)
@@ -359,37 +360,13 @@ fn matrix(standings: &[Standing]) -> Table<{ 1 + Attack::ALL.len() }> {
     table
 }
 
-/// What is printed of each game as it ends.
-enum Output {
-    Table,
-    Json,
-    Csv(Box<csv::Writer<io::Stdout>>),
-}
-
-impl Output {
-    fn new(args: &Args) -> Self {
-        match args {
-            Args { json: true, .. } => Output::Json,
-            Args { csv: true, .. } => Output::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
-            _ => Output::Table,
-        }
+/// Prints a game as it ends.
+fn report(rows: &mut Rows, row: &Row) -> io::Result<()> {
+    if row.false_negatives != 0 {
+        let (denied, Row { adversary, spec, .. }) = (count(row.false_negatives), row);
+        eprintln!("error: {denied} false negatives of {spec} against {adversary}");
     }
-
-    fn report(&mut self, row: &Row) -> Result<(), Box<dyn Error>> {
-        if row.false_negatives != 0 {
-            let (denied, Row { adversary, spec, .. }) = (count(row.false_negatives), row);
-            eprintln!("error: {denied} false negatives of {spec} against {adversary}");
-        }
-        match self {
-            Output::Table => {}
-            Output::Json => writeln!(io::stdout(), "{}", serde_json::to_string(row)?)?,
-            Output::Csv(writer) => {
-                writer.serialize(row)?;
-                writer.flush()?;
-            }
-        }
-        Ok(())
-    }
+    rows.print(row)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use twiceshy_lab::entrants::{self, Entrant, Entrants};
 use twiceshy_lab::workload::{KeyFile, MAX_ABSENT, Recording, Size, Source};
 
 use crate::progress::Progress;
+use crate::rows::Rows;
 use crate::standings::Standings;
 use crate::table::count;
 use crate::trial::{self, Course, Row};
@@ -201,7 +202,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let source = args.source()?;
     let size = args.size(&source)?;
 
-    let mut output = Output::new(args);
+    let mut printed = Rows::new(args.json, args.csv);
     let mut standings = Standings::new(entrants.len(), args.bits);
     let mut steps = 0;
     for race in 0..args.seeds {
@@ -212,7 +213,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         for (index, entrant) in entrants.iter().enumerate() {
             match trial::run(entrant, args.bits, &course, &progress) {
                 Ok(row) => {
-                    progress.suspend(|| output.report(&row, args.bits))?;
+                    progress.suspend(|| report(&mut printed, &row, args.bits))?;
                     standings.push(index, row);
                 }
                 Err(error) => {
@@ -233,7 +234,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         let written = fs::write(path, standings.page().html());
         written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     }
-    if matches!(output, Output::Table) {
+    if matches!(printed, Rows::Table) {
         write!(io::stdout(), "{standings}")?;
     }
     Ok(if standings.lossless() { ExitCode::SUCCESS } else { ExitCode::from(FALSE_NEGATIVES) })
@@ -305,42 +306,17 @@ impl Args {
     }
 }
 
-/// What is printed as soon as a row is there.
-enum Output {
-    /// Nothing: the table comes at the end.
-    Table,
-    Json,
-    Csv(Box<csv::Writer<io::Stdout>>),
-}
-
-impl Output {
-    fn new(args: &Args) -> Self {
-        match (args.json, args.csv) {
-            (true, _) => Output::Json,
-            (_, true) => Output::Csv(Box::new(csv::Writer::from_writer(io::stdout()))),
-            _ => Output::Table,
-        }
+/// Prints what cannot wait for the table.
+fn report(rows: &mut Rows, row: &Row, bits: f64) -> io::Result<()> {
+    if row.false_negatives != 0 {
+        let denied = count(row.false_negatives);
+        eprintln!("error: {}: {denied} false negatives ({})", row.name, row.spec);
     }
-
-    /// Prints what cannot wait for the table.
-    fn report(&mut self, row: &Row, bits: f64) -> io::Result<()> {
-        if row.false_negatives != 0 {
-            let denied = count(row.false_negatives);
-            eprintln!("error: {}: {denied} false negatives ({})", row.name, row.spec);
-        }
-        if row.bits_per_key > bits {
-            eprintln!(
-                "warning: {} takes {:.3} bits a key, more than {bits} ({})",
-                row.name, row.bits_per_key, row.spec
-            );
-        }
-        match self {
-            Output::Table => Ok(()),
-            Output::Json => writeln!(io::stdout(), "{}", serde_json::to_string(row)?),
-            Output::Csv(writer) => {
-                writer.serialize(row).map_err(io::Error::from)?;
-                writer.flush()
-            }
-        }
+    if row.bits_per_key > bits {
+        eprintln!(
+            "warning: {} takes {:.3} bits a key, more than {bits} ({})",
+            row.name, row.bits_per_key, row.spec
+        );
     }
+    rows.print(row)
 }
