@@ -5,8 +5,9 @@ use std::io;
 use std::ops::{Bound, RangeInclusive};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use arc_swap::ArcSwap;
 use redb::backends::FileBackend;
 use redb::{
     BackendError, Builder, Database, DatabaseError, ReadOnlyTable, ReadableDatabase as _,
@@ -31,8 +32,9 @@ pub struct Redb {
     /// Held from the start of a write until [`Redb::records`] shows it.
     writing: Mutex<()>,
     /// The records as of the last write. Opening them for every read would take
-    /// as long as the read.
-    records: RwLock<Arc<Records>>,
+    /// as long as the read; with a lock around them, readers would write to one
+    /// cache line, and wait for a writer that waits for somebody's disk.
+    records: ArcSwap<Records>,
     file: File,
     /// Whether a write has failed: what it left may come to light when the file is
     /// opened again, so no snapshot of the filters may be taken for one of that.
@@ -58,7 +60,7 @@ impl Redb {
             transaction.open_table(META)?;
             transaction.commit()?;
         }
-        let records = RwLock::new(Self::latest(&database)?);
+        let records = ArcSwap::new(Self::latest(&database)?);
         let (writing, failed) = (Mutex::new(()), AtomicBool::new(false));
         Ok(Redb { database, writing, records, file, failed })
     }
@@ -69,8 +71,7 @@ impl Redb {
 
     /// Shows readers what was written.
     fn show_latest(&self) -> Result<(), RemoteError> {
-        let latest = Self::latest(&self.database)?;
-        *self.records.write().unwrap_or_else(PoisonError::into_inner) = latest;
+        self.records.store(Self::latest(&self.database)?);
         Ok(())
     }
 
@@ -84,10 +85,6 @@ impl Redb {
             visitor(from_number(digest.value()), record.value());
         }
         Ok(())
-    }
-
-    fn records(&self) -> Arc<Records> {
-        Arc::clone(&self.records.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -116,7 +113,7 @@ impl Store for Redb {
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        Self::visit(&self.records(), &range, visitor)
+        Self::visit(&self.records.load(), &range, visitor)
     }
 
     /// One view for all; neighbours share pages.
@@ -125,7 +122,7 @@ impl Store for Redb {
         ranges: &[RangeInclusive<Digest>],
         visitor: &mut dyn FnMut(usize, Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        let records = self.records();
+        let records = self.records.load();
         for (index, range) in ranges.iter().enumerate() {
             Self::visit(&records, range, &mut |digest, record| visitor(index, digest, record))?;
         }
@@ -141,7 +138,7 @@ impl Store for Redb {
     ) -> Result<Option<bool>, RemoteError> {
         // For as long as what was found: `get` of redb 4.4 does not keep the
         // transaction, whatever its documentation says, and the page would be freed.
-        let records = self.records();
+        let records = self.records.load();
         let found = records.get(to_number(digest))?;
         Ok(Some(found.inspect(|record| visitor(record.value())).is_some()))
     }
@@ -168,7 +165,7 @@ impl Store for Redb {
     }
 
     fn count(&self) -> Result<u64, RemoteError> {
-        Ok(self.records().len()?)
+        Ok(self.records.load().len()?)
     }
 
     fn header(&self) -> Result<Option<Header>, RemoteError> {

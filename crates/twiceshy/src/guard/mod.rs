@@ -278,15 +278,15 @@ impl<S: Store> Guard<S> {
     /// # Errors
     /// [`Error::Remote`] when the store failed.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
-        let maybe = self.may_contain_many(keys);
+        let absent = self.are_absent(keys);
         keys.iter()
-            .zip(maybe)
-            .map(|(key, (digest, maybe))| {
+            .zip(absent)
+            .map(|(key, (digest, absent))| {
                 // A key that stands twice in the list is learned the first time.
-                if maybe && self.shard(digest).contains(digest) {
-                    self.verify(digest, key.as_ref(), <[u8]>::to_vec)
-                } else {
+                if absent || self.is_absent(digest) {
                     Ok(None)
+                } else {
+                    self.verify(digest, key.as_ref(), <[u8]>::to_vec)
                 }
             })
             .collect()
@@ -374,16 +374,31 @@ impl<S: Store> Guard<S> {
     /// who asks another store then; see [`Sidecar`].
     #[must_use]
     pub fn may_contain(&self, key: impl AsRef<[u8]>) -> bool {
-        self.may(self.hasher.digest(key))
+        let digest = self.hasher.digest(key);
+        self.answer(digest, self.is_absent(digest))
     }
 
-    /// [`Guard::may_contain`] for many keys, with their digests.
-    fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<(Digest, bool)> {
+    /// [`Guard::may_contain`] for many keys.
+    fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
+        let absent = self.are_absent(keys).into_iter();
+        absent.map(|(digest, absent)| self.answer(digest, absent)).collect()
+    }
+
+    /// Whether a digest may be stored; counts that it may.
+    fn answer(&self, digest: Digest, absent: bool) -> bool {
+        if !absent {
+            self.shard(digest).counters.maybe.add(1);
+        }
+        !absent
+    }
+
+    /// [`Guard::is_absent`] for many keys, with their digests.
+    fn are_absent<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<(Digest, bool)> {
         let digests = keys.iter().map(|key| self.hasher.digest(key));
         // Of few keys hardly two are in one shard, and to sort them takes longer than
         // to ask for each.
         if keys.len() < 2 * self.shards.len() {
-            return digests.map(|digest| (digest, self.may(digest))).collect();
+            return digests.map(|digest| (digest, self.is_absent(digest))).collect();
         }
         let digests: Vec<Digest> = digests.collect();
         let mut answers: Vec<(Digest, bool)> =
@@ -396,10 +411,8 @@ impl<S: Store> Guard<S> {
             let asked: Vec<Digest> = indices.iter().map(|&index| digests[index]).collect();
             let mut found = vec![false; asked.len()];
             shard.contains_many(&asked, &mut found);
-            let maybe = found.iter().filter(|&&maybe| maybe).count();
-            shard.counters.maybe.add(maybe as u64);
             for (&index, maybe) in indices.iter().zip(found) {
-                answers[index].1 = maybe;
+                answers[index].1 = !maybe;
                 if !maybe {
                     shard.counters.answer_absent(digests[index]);
                 }
@@ -496,20 +509,19 @@ impl<S: Store> Guard<S> {
         &self.shards[Slice::index_of(digest, self.shard_bits)]
     }
 
-    fn may(&self, digest: Digest) -> bool {
+    /// Whether a digest is surely absent; counts that it is.
+    fn is_absent(&self, digest: Digest) -> bool {
         let shard = self.shard(digest);
-        let maybe = shard.contains(digest);
-        if maybe {
-            shard.counters.maybe.add(1);
-        } else {
+        let absent = !shard.contains(digest);
+        if absent {
             shard.counters.answer_absent(digest);
         }
-        maybe
+        absent
     }
 
     fn find<T>(&self, key: &[u8], value: impl FnMut(&[u8]) -> T) -> Result<Option<T>> {
         let digest = self.hasher.digest(key);
-        if self.may(digest) { self.verify(digest, key, value) } else { Ok(None) }
+        if self.is_absent(digest) { Ok(None) } else { self.verify(digest, key, value) }
     }
 
     /// Asks the store for a key that may be there, and learns if it is not.

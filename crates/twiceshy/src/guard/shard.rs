@@ -126,17 +126,18 @@ impl Shard {
         Writer { shard: self, pending: BTreeSet::new(), purpose, _lock: lock }
     }
 
-    /// Looks for the record of a digest, if the store has a fast way; whether it
-    /// was there.
+    /// Looks for the record of a digest that was answered "maybe", if the store has
+    /// a fast way; whether it was there.
     pub(super) fn find(
         &self,
         digest: Digest,
         store: &impl Store,
         visitor: &mut dyn FnMut(&[u8]),
     ) -> Result<bool> {
-        let found = store.find(digest, visitor).map_err(Error::Remote)? == Some(true);
-        self.counters.store_reads.add(u64::from(found));
-        Ok(found)
+        let found = store.find(digest, visitor).map(|found| found == Some(true));
+        let counters = &self.counters;
+        if matches!(found, Ok(true)) { &counters.found } else { &counters.maybe }.add(1);
+        found.map_err(Error::Remote)
     }
 
     /// Reads the store where a digest that was answered "maybe" would be: one

@@ -136,7 +136,7 @@ impl<S: Store> Sidecar<S> {
     /// Whether the store may have each of these keys: for who asks it then, and
     /// calls [`Guard::disprove`] for those it does not have.
     pub fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        self.guard.may_contain_many(keys).into_iter().map(|(_, maybe)| maybe).collect()
+        self.guard.may_contain_many(keys)
     }
 
     /// The value of a key; the store is asked only if it may have it. What keeps

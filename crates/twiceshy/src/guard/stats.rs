@@ -77,8 +77,13 @@ const FEWEST: usize = 64;
 
 /// The counts of one shard.
 pub(super) struct Counters {
-    pub(super) absent: Counter,
+    absent: Counter,
+    /// Answers "maybe", without those of [`Counters::found`].
     pub(super) maybe: Counter,
+    /// Answers "maybe" whose record the store had at once: one count instead of two
+    /// for a hit.
+    pub(super) found: Counter,
+    /// Reads without those of [`Counters::found`].
     pub(super) store_reads: Counter,
     pub(super) false_positives: Counter,
     fixed: Counter,
@@ -98,6 +103,7 @@ impl Counters {
         Counters {
             absent: Counter::default(),
             maybe: Counter::default(),
+            found: Counter::default(),
             store_reads: Counter::default(),
             false_positives: Counter::default(),
             fixed: Counter::default(),
@@ -150,9 +156,9 @@ impl Counters {
     /// The counts, without what the filter counts itself.
     pub(super) fn stats(&self) -> GuardStats {
         GuardStats {
-            queries: self.absent.get() + self.maybe.get(),
+            queries: self.absent.get() + self.maybe.get() + self.found.get(),
             absent: self.absent.get(),
-            store_reads: self.store_reads.get(),
+            store_reads: self.store_reads.get() + self.found.get(),
             false_positives: self.false_positives.get(),
             fixed: self.fixed.get(),
             fixed_again: self.fixed_again.get(),
