@@ -107,15 +107,13 @@ pub fn plan(question: &Question) -> Plan {
     }
     choices.sort_by(|a, b| {
         let reads = a.reads_per_query.total_cmp(&b.reads_per_query);
-        // Of the broken, the last to break; of equals, the smaller.
-        let broken = b.breaks_at.unwrap_or(f64::MAX).total_cmp(&a.breaks_at.unwrap_or(f64::MAX));
+        // Of the broken, and of equals, the last to break; then the smaller.
+        let later = b.breaks_at.unwrap_or(f64::MAX).total_cmp(&a.breaks_at.unwrap_or(f64::MAX));
         let smaller = a.bits_per_key.total_cmp(&b.bits_per_key);
-        if question.hostile {
-            a.survives(question).cmp(&b.survives(question)).reverse().then_with(|| {
-                if a.survives(question) { reads.then(smaller) } else { broken.then(smaller) }
-            })
-        } else {
-            reads.then(smaller)
+        match (a.survives(question), b.survives(question)) {
+            (true, true) => reads.then(later).then(smaller),
+            (false, false) => later.then(smaller),
+            (a, b) => b.cmp(&a),
         }
     });
     for (index, choice) in choices.iter_mut().enumerate() {
@@ -234,6 +232,8 @@ fn hostile_advice(question: &Question, best: &Choice, choices: &[Choice]) -> Str
 
 #[cfg(test)]
 mod tests {
+    use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+
     use super::*;
     use crate::model::popularity::Popularity;
 
@@ -275,6 +275,24 @@ mod tests {
         }
         let fallen = |name: &str| plan.choices.iter().any(|c| c.filter == name && c.rate == 1.0);
         assert!(fallen("telescoping") && fallen("plain-full") && fallen("cyclic-1"), "{plan:?}");
+    }
+
+    /// Who opens a guard says nothing about the queries: it has to hold against all.
+    #[test]
+    fn the_guard_takes_what_ranks_first_for_an_unknown_workload() {
+        let (keys, spec) = (100_000, GuardOptions::default().spec);
+        let stats = spec.build(keys).expect("a filter").stats();
+        let bits = stats.bits as f64 / keys as f64;
+        for absent in [1.0, 10.0, 100.0, 1000.0] {
+            let plan = plan(&question(bits, absent, 10.0, true));
+            let guards = |choice: &&Choice| {
+                let spec = choice.spec.parse().expect("what it printed itself");
+                let options = GuardOptions { spec, ..GuardOptions::default() };
+                Guard::open(MemoryStore::default(), KeyHasher::random(), &options).is_ok()
+            };
+            let best = plan.choices.iter().find(guards).expect("it fits itself");
+            assert_eq!(best.filter, spec.label(), "{absent} absent keys: {}", plan.advice);
+        }
     }
 
     #[test]
