@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use redb::backends::FileBackend;
 use redb::{
     BackendError, Builder, Database, DatabaseError, ReadOnlyTable, ReadableDatabase as _,
-    ReadableTableMetadata as _, StorageBackend, TableDefinition,
+    ReadableTableMetadata as _, StorageBackend, TableDefinition, TableError,
 };
 use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
@@ -56,8 +56,8 @@ impl Redb {
         };
         if !both_there {
             let transaction = database.begin_write()?;
-            transaction.open_table(RECORDS)?;
-            transaction.open_table(META)?;
+            transaction.open_table(RECORDS).map_err(not_ours)?;
+            transaction.open_table(META).map_err(not_ours)?;
             transaction.commit()?;
         }
         let records = ArcSwap::new(Self::latest(&database)?);
@@ -184,6 +184,18 @@ impl Store for Redb {
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// Why a table cannot be had: there is one of that name with other contents.
+fn not_ours(error: TableError) -> RemoteError {
+    if let TableError::Storage(error) = error {
+        return error.into();
+    }
+    format!(
+        "{error} (it was made by another program, or by another version of this one: open it \
+         with that, or use another directory)"
+    )
+    .into()
 }
 
 /// A file, and what reads and writes it for `redb`.

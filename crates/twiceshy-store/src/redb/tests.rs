@@ -219,3 +219,17 @@ fn what_is_looked_at_stays_while_others_write() {
     store.find(digest, &mut |record| seen = record.to_vec()).expect("read");
     assert_eq!(seen, b"new");
 }
+
+#[test]
+fn a_file_of_somebody_else_is_refused_with_advice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("records.redb");
+    let database = Database::create(&path).expect("a database");
+    let transaction = database.begin_write().expect("a transaction");
+    transaction.open_table(TableDefinition::<[u8; 16], &[u8]>::new("records")).expect("a table");
+    transaction.commit().expect("it is written");
+    drop(database);
+    let error = Options::default().open::<Redb>(directory.path()).expect_err("other keys");
+    let text = error.to_string();
+    assert!(text.contains("records.redb") && text.contains("use another directory"), "{text}");
+}
