@@ -3,9 +3,7 @@
 use twiceshy::broom::Broom;
 use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
 use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy::{
-    Digest, Filter, KeyHasher, Kind, MemoryMirror, MemorySet, Mirror, Ordered, Spec, Stats,
-};
+use twiceshy::{Digest, Filter, KeyHasher, Kind, MemoryMirror, MemorySet, Mirror, Ordered, Spec};
 
 use crate::contender::{Contender, Entry, Learned, count, taken};
 use crate::measure::{median, time};
@@ -107,28 +105,28 @@ fn contender<I: Item, D: Digester<I>>(
         Kind::Simplified => {
             Box::new(Alone::new(Simplified::new(spec, keys).expect(fits), digester))
         }
-        Kind::PlainFull => Box::new(Twin::new(PlainFull::new(spec, keys).expect(fits), digester)),
+        Kind::PlainFull => Box::new(mirrored(PlainFull::new(spec, keys).expect(fits), digester)),
         Kind::Cyclic | Kind::Varying => {
-            Box::new(Twin::new(Cyclic::new(spec, keys).expect(fits), digester))
+            Box::new(mirrored(Cyclic::new(spec, keys).expect(fits), digester))
         }
-        Kind::Swapping => Box::new(Twin::new(Swapping::new(spec, keys).expect(fits), digester)),
-        Kind::Cuckooing => Box::new(Twin::new(Cuckooing::new(spec, keys).expect(fits), digester)),
+        Kind::Swapping => Box::new(mirrored(Swapping::new(spec, keys).expect(fits), digester)),
+        Kind::Cuckooing => Box::new(mirrored(Cuckooing::new(spec, keys).expect(fits), digester)),
         Kind::Rsqf => Box::new(Alone::new(Rsqf::new(spec, keys).expect(fits), digester)),
         Kind::Telescoping => {
             let filter = Telescoping::new(spec, keys).expect(fits);
-            Box::new(Learner::new(filter, Telescoping::decodes, digester))
+            Box::new(learner(filter, Telescoping::decodes, digester))
         }
         Kind::Uncompressed => {
             let filter = Uncompressed::new(spec, keys).expect(fits);
-            Box::new(Learner::new(filter, Uncompressed::decodes, digester))
+            Box::new(learner(filter, Uncompressed::decodes, digester))
         }
         Kind::Extension => {
             let filter = Extending::new(spec, keys).expect(fits);
-            Box::new(Learner::new(filter, Extending::decodes, digester))
+            Box::new(learner(filter, Extending::decodes, digester))
         }
         Kind::Broom => {
             let filter = Broom::new(spec, keys).expect(fits);
-            Box::new(Learner::new(filter, |_, _| 0, digester))
+            Box::new(learner(filter, |_, _| 0, digester))
         }
         kind => panic!("no contender for {}: add it here", kind.name()),
     }
@@ -245,85 +243,46 @@ impl<I: Item, F: Partial, D: Digester<I>> Contender<I> for Alone<F, D> {
     }
 }
 
-/// A filter with its mirror in memory.
-struct Twin<F, D> {
+/// A filter with its remote in memory.
+struct Paired<F: Filter, M, D> {
     filter: F,
-    mirror: MemoryMirror,
+    memory: M,
+    remote: fn(&mut M) -> &mut F::Remote,
     digester: D,
+    learning: Option<Learning<F>>,
 }
 
-impl<F: Filter, D> Twin<F, D> {
-    fn new(filter: F, digester: D) -> Self {
-        let Stats { cells, .. } = filter.stats();
-        Twin { filter, mirror: MemoryMirror::new(cells), digester }
-    }
-}
-
-impl<I: Item, F, D> Contender<I> for Twin<F, D>
-where
-    F: Filter<Remote = dyn Mirror>,
-    D: Digester<I>,
-{
-    fn fill(&mut self, items: &[I]) -> usize {
-        taken(items, |item| {
-            let digest = self.digester.digest(item);
-            self.filter.insert(digest, &mut self.mirror).is_ok()
-        })
-    }
-
-    fn hits(&self, items: &[I]) -> usize {
-        count(items, |item| self.filter.contains(self.digester.digest(item)))
-    }
-
-    fn hits_in_batches(&self, items: &[I]) -> Option<usize> {
-        Some(batches(&self.filter, &self.digester, items))
-    }
-
-    fn empty(&mut self, items: &[I]) -> Option<usize> {
-        Some(count(items, |item| {
-            let digest = self.digester.digest(item);
-            self.filter.remove(digest, &mut self.mirror).expect("memory never fails")
-        }))
-    }
-
-    fn bits(&self) -> usize {
-        self.filter.stats().bits
-    }
-
-    fn load(&self) -> Option<f64> {
-        Some(self.filter.stats().load())
-    }
-
-    fn kicks(&self) -> Option<u64> {
-        Some(self.filter.stats().kicks)
-    }
-}
-
-/// A filter with its digest-ordered remote in memory.
-struct Learner<F, D> {
-    filter: F,
-    remote: MemorySet,
-    digester: D,
+/// How a filter learns before it is timed.
+struct Learning<F> {
     decodes: fn(&F, Digest) -> usize,
-    /// Distinct absent keys a stored key that it is asked before it is timed.
+    /// Distinct absent keys a stored key that it is asked.
     misses: usize,
 }
 
-impl<F: Filter<Remote = dyn Ordered>, D> Learner<F, D> {
-    fn new(filter: F, decodes: fn(&F, Digest) -> usize, digester: D) -> Self {
-        Learner { filter, remote: MemorySet::new(), digester, decodes, misses: 0 }
-    }
+/// A filter with its mirror.
+fn mirrored<F: Filter<Remote = dyn Mirror>, D>(
+    filter: F,
+    digester: D,
+) -> Paired<F, MemoryMirror, D> {
+    let memory = MemoryMirror::new(filter.stats().cells);
+    Paired { filter, memory, remote: |mirror| mirror, digester, learning: None }
 }
 
-impl<I: Item, F, D> Contender<I> for Learner<F, D>
-where
-    F: Filter<Remote = dyn Ordered>,
-    D: Digester<I>,
-{
+/// A filter with its digest-ordered remote.
+fn learner<F: Filter<Remote = dyn Ordered>, D>(
+    filter: F,
+    decodes: fn(&F, Digest) -> usize,
+    digester: D,
+) -> Paired<F, MemorySet, D> {
+    let learning = Some(Learning { decodes, misses: 0 });
+    Paired { filter, memory: MemorySet::new(), remote: |set| set, digester, learning }
+}
+
+impl<I: Item, F: Filter, M, D: Digester<I>> Contender<I> for Paired<F, M, D> {
     fn fill(&mut self, items: &[I]) -> usize {
         taken(items, |item| {
             let digest = self.digester.digest(item);
-            self.filter.insert(digest, &mut self.remote).is_ok()
+            self.filter.insert(digest, (self.remote)(&mut self.memory)).is_ok()
         })
     }
 
@@ -338,29 +297,33 @@ where
     fn empty(&mut self, items: &[I]) -> Option<usize> {
         Some(count(items, |item| {
             let digest = self.digester.digest(item);
-            self.filter.remove(digest, &mut self.remote).expect("memory never fails")
+            let removed = self.filter.remove(digest, (self.remote)(&mut self.memory));
+            removed.expect("memory never fails")
         }))
     }
 
     fn play(&mut self, misses: usize) {
-        self.misses = misses;
+        if let Some(learning) = &mut self.learning {
+            learning.misses = misses;
+        }
     }
 
     fn learn(&mut self) -> Option<Learned> {
+        let Learning { decodes, misses } = self.learning.as_ref()?;
         let hasher = KeyHasher::fast(5);
-        let queries = (self.misses * self.filter.stats().len) as u64;
+        let queries = (misses * self.filter.stats().len) as u64;
         let mut times = Vec::new();
         for query in 0..queries {
             let digest = hasher.digest(query.to_le_bytes());
             if self.filter.contains(digest) {
-                let adapt = || self.filter.adapt(digest, &mut self.remote);
+                let adapt = || self.filter.adapt(digest, (self.remote)(&mut self.memory));
                 let (took, outcome) = time(1, adapt);
                 outcome.expect("memory never fails");
                 times.push(took);
             }
         }
         let sample = (queries..queries + 100_000).map(|query| hasher.digest(query.to_le_bytes()));
-        let decodes: usize = sample.map(|digest| (self.decodes)(&self.filter, digest)).sum();
+        let decodes: usize = sample.map(|digest| decodes(&self.filter, digest)).sum();
         Some(Learned { adapt_median: median(times)?, decodes: decodes as f64 / 1e5 })
     }
 

@@ -129,16 +129,32 @@ fn gated(text: &str) -> (Keeper, Guard<impl Store>) {
     (keeper, Guard::open(store, hasher(), &options).expect("an empty store"))
 }
 
-/// A miss reads the store; before it can teach the filter, a key with the same
-/// fingerprint is stored. What was read is no longer true: the new key's slot would
-/// be taken for one without an owner.
-#[test]
-fn a_read_that_a_put_has_overtaken_teaches_nothing() {
+/// A change of one of two keys.
+#[derive(Clone, Copy)]
+enum Step {
+    Put(usize),
+    Remove(usize),
+}
+
+/// A miss reads the store, which has had the steps `before`. Ahead of its lesson come
+/// the steps `meanwhile`, with keys of the same fingerprint: what was read is no
+/// longer true, and must teach nothing.
+fn overtaken_read_teaches_nothing(before: &[Step], meanwhile: &[Step]) {
     for text in SPECS.iter().filter(|text| is_adaptive(text)) {
         let mut tried = 0;
-        for [stored, second, missing] in likes() {
+        for [first_key, second_key, missing] in likes() {
+            let keys = [first_key, second_key];
             let (keeper, guard) = gated(text);
-            guard.put(&stored, "first").expect("in memory");
+            let make = |steps: &[Step]| {
+                for step in steps {
+                    let news = match *step {
+                        Step::Put(which) => guard.put(&keys[which], "value"),
+                        Step::Remove(which) => guard.remove(&keys[which]),
+                    };
+                    assert!(news.expect("in memory"), "{text}");
+                }
+            };
+            make(before);
             if !guard.may_contain(&missing) {
                 continue;
             }
@@ -146,76 +162,46 @@ fn a_read_that_a_put_has_overtaken_teaches_nothing() {
             let stopped = keeper.interleave(
                 first(Call::Read, When::After),
                 || assert_eq!(guard.get(&missing).expect("in memory"), None),
-                || assert!(guard.put(&second, "second").expect("in memory")),
+                || make(meanwhile),
             );
             assert!(stopped, "a miss that passes the filter reads");
-            assert!(guard.may_contain(&second), "{text}: a false negative");
+            let mut stored = [false; 2];
+            for step in before.iter().chain(meanwhile) {
+                match *step {
+                    Step::Put(which) => stored[which] = true,
+                    Step::Remove(which) => stored[which] = false,
+                }
+            }
+            for (key, stored) in keys.iter().zip(stored) {
+                assert!(guard.may_contain(key) || !stored, "{text}: a false negative");
+            }
             assert_eq!(guard.stats().postponed, 1, "{text}");
             assert_eq!(guard.check(), Ok(0), "{text}");
-            let value = guard.get(&second).expect("in memory");
-            assert_eq!(value.as_deref(), Some(&b"second"[..]), "{text}: a false negative");
+            for (key, stored) in keys.iter().zip(stored) {
+                assert_eq!(guard.contains(key).expect("in memory"), stored, "{text}");
+            }
             assert_eq!(guard.get(&missing).expect("in memory"), None);
         }
         assert!(tried >= 3, "{text}: {tried}");
     }
 }
 
-/// The same with a key that goes and comes again: the number of keys is the same.
+/// The new key's slot would be taken for one without an owner.
 #[test]
-fn a_read_that_a_removal_and_a_put_have_overtaken_teaches_nothing() {
-    for text in SPECS.iter().filter(|text| is_adaptive(text)) {
-        let mut tried = 0;
-        for [stored, second, missing] in likes() {
-            let (keeper, guard) = gated(text);
-            guard.put(&stored, "first").expect("in memory");
-            if !guard.may_contain(&missing) {
-                continue;
-            }
-            tried += 1;
-            let stopped = keeper.interleave(
-                first(Call::Read, When::After),
-                || assert_eq!(guard.get(&missing).expect("in memory"), None),
-                || {
-                    assert!(guard.remove(&stored).expect("in memory"));
-                    assert!(guard.put(&second, "second").expect("in memory"));
-                },
-            );
-            assert!(stopped, "a miss that passes the filter reads");
-            assert_eq!(guard.check(), Ok(0), "{text}");
-            assert!(guard.contains(&second).expect("in memory"), "{text}: a false negative");
-            assert!(!guard.contains(&stored).expect("in memory"), "{text}");
-        }
-        assert!(tried >= 3, "{text}: {tried}");
-    }
+fn a_read_that_a_put_has_overtaken_teaches_nothing() {
+    overtaken_read_teaches_nothing(&[Step::Put(0)], &[Step::Put(1)]);
 }
 
-/// The same with a key that only goes: what was read shows a key more than there
-/// are slots.
+/// A key goes and another comes: the number of keys is the same.
+#[test]
+fn a_read_that_a_removal_and_a_put_have_overtaken_teaches_nothing() {
+    overtaken_read_teaches_nothing(&[Step::Put(0)], &[Step::Remove(0), Step::Put(1)]);
+}
+
+/// What was read shows a key more than there are slots.
 #[test]
 fn a_read_that_a_removal_has_overtaken_teaches_nothing() {
-    for text in SPECS.iter().filter(|text| is_adaptive(text)) {
-        let mut tried = 0;
-        for [stored, second, missing] in likes() {
-            let (keeper, guard) = gated(text);
-            for key in [&stored, &second] {
-                guard.put(key, "value").expect("in memory");
-            }
-            if !guard.may_contain(&missing) {
-                continue;
-            }
-            tried += 1;
-            let stopped = keeper.interleave(
-                first(Call::Read, When::After),
-                || assert_eq!(guard.get(&missing).expect("in memory"), None),
-                || assert!(guard.remove(&second).expect("in memory")),
-            );
-            assert!(stopped, "a miss that passes the filter reads");
-            assert!(guard.may_contain(&stored), "{text}: a false negative");
-            assert_eq!(guard.stats().postponed, 1, "{text}");
-            assert_eq!(guard.check(), Ok(0), "{text}");
-        }
-        assert!(tried >= 3, "{text}: {tried}");
-    }
+    overtaken_read_teaches_nothing(&[Step::Put(0), Step::Put(1)], &[Step::Remove(1)]);
 }
 
 /// Lessons and snapshots change no key: what was read before them is as true as
