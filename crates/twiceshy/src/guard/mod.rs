@@ -55,7 +55,10 @@ pub struct GuardOptions {
     pub spec: Spec,
     /// Keys to make room for at first; the guard grows with its keys.
     pub capacity: usize,
-    /// How many slices, as a power of two: 6 makes 64.
+    /// How many slices, as a power of two: 6 makes 64. A slice that grows has a list
+    /// of its digests beside its old and new filter, 16 bytes for each of its keys: a
+    /// quarter of a byte for each of the guard's keys with 64 slices, which is nothing,
+    /// and much with one.
     pub shard_bits: u32,
 }
 

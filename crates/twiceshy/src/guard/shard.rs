@@ -322,6 +322,10 @@ impl Writer<'_> {
     /// The digests of a range that the filter has fingerprints of.
     fn digests(&self, range: &RangeInclusive<Digest>, store: &impl Store) -> Result<Vec<Digest>> {
         let mut digests = Vec::new();
+        if *range == EVERY_DIGEST {
+            // A list that doubles as it fills takes up to three times its memory.
+            digests.reserve_exact(self.shard.keys.load(Ordering::Relaxed) + 1);
+        }
         self.shard.visit(range, store, |_, inner, _| digests.push(inner))?;
         self.count_in_pending(range, &mut digests);
         Ok(digests)
