@@ -71,6 +71,11 @@ pub trait Ordered {
     /// Whatever keeps the remote from writing; it is then unchanged.
     fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError>;
 
+    /// Says that a digest is likely to be inserted soon. A remote that has to wait
+    /// for memory can ask for it now, while the filter looks for a slot; others need
+    /// not care. It is no access and changes nothing.
+    fn prefetch(&self, _digest: Digest) {}
+
     /// Removes a digest; `false` when it was not there.
     ///
     /// # Errors
@@ -280,6 +285,10 @@ impl Ordered for MemorySet {
     fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
         self.accesses.writes += 1;
         Ok(self.digests.insert(digest))
+    }
+
+    fn prefetch(&self, digest: Digest) {
+        self.digests.prefetch(digest);
     }
 
     fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {

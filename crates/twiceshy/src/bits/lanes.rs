@@ -92,11 +92,24 @@ impl Lanes {
     /// or less.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, word: u64, value: u64, bits: u32) -> u32 {
-        let most = self.broadcast(value);
+        (self.at_most(word, self.broadcast(value)) & low_bits(bits)).count_ones()
+    }
+
+    /// Whether the lanes of the lowest `bits` bits (0 to 64) of `word` are in order
+    /// from the lowest up, equal ones allowed.
+    #[inline(always)]
+    pub(crate) fn are_sorted(&self, word: u64, bits: u32) -> bool {
+        // The last has no next, nor has one that fills the word.
+        let pairs = low_bits(bits.saturating_sub(self.width)) & self.highs;
+        self.at_most(word, word.wrapping_shr(self.width)) & pairs == pairs
+    }
+
+    /// The high bit of every lane of `word` that is no more than that of `most`.
+    #[inline(always)]
+    fn at_most(&self, word: u64, most: u64) -> u64 {
         // The high bits aside, no lane borrows from the next.
         let lows_fit = (most | self.highs) - (word & self.lows);
-        let fit = most & !word | !(most ^ word) & lows_fit;
-        (fit & self.highs & low_bits(bits)).count_ones()
+        (most & !word | !(most ^ word) & lows_fit) & self.highs
     }
 
     /// The first lane that is marked at its high bit.
@@ -160,6 +173,10 @@ mod tests {
         ] {
             let lanes = Lanes::new(count, width).expect("fits");
             for word in 0..1u64 << (count * width) {
+                for below in 0..=count {
+                    let sorted = (0..below).map(|lane| lanes.lane(word, lane)).is_sorted();
+                    assert_eq!(lanes.are_sorted(word, below * width), sorted, "{word:b} {below}");
+                }
                 for value in 0..1u64 << width {
                     let difference = word ^ lanes.broadcast(value);
                     let expected = naive_zeros(difference, count, width);
@@ -220,6 +237,8 @@ mod tests {
                         let values = (0..below).map(|lane| lanes.lane(word, lane));
                         let up_to = values.filter(|&held| held <= value).count() as u32;
                         assert_eq!(lanes.count_up_to(junk, value, part), up_to, "{value}");
+                        let sorted = (0..below).map(|lane| lanes.lane(word, lane)).is_sorted();
+                        assert_eq!(lanes.are_sorted(junk, part), sorted, "{count}x{width}");
                     }
                     let first = (0..count).find(|&lane| lanes.lane(word, lane) == 0);
                     assert_eq!(any.then(|| lanes.first(marks)), first, "{count}x{width}");

@@ -36,7 +36,7 @@ use super::append::runs_of;
 use super::block::SLOTS;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
-use super::runs::Runs;
+use super::runs::{Gap, Runs};
 
 mod changes;
 mod growth;
@@ -220,8 +220,7 @@ impl<R: Rule> Adaptive<R> {
     ///
     /// A slot without an owner may be out of order whatever it learned.
     fn in_order(&self, run: &Range<usize>) -> bool {
-        let sorted = run.clone().map(|slot| self.runs.remainder(slot)).is_sorted();
-        sorted
+        self.runs.are_sorted(run.clone())
             && blocks_of(&(run.start..run.end + 1)).all(|block| {
                 self.untouched(block) || {
                     let learned = self.learned(block);
@@ -229,6 +228,18 @@ impl<R: Rule> Adaptive<R> {
                     learned.epoch == 0 && within(run, block).all(nothing)
                 }
             })
+    }
+
+    /// Where a digest's slot comes if that is all there is to do, as it mostly is
+    /// where nothing was learned: there is room, no slot may be the digest's, and no
+    /// block that it changes has a state.
+    fn gap_among_untouched(&self, place: &Place) -> Option<Gap> {
+        if self.runs.len() == self.runs.quotients() {
+            return None;
+        }
+        let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.spec.f))?;
+        let mut blocks = gap.start / SLOTS..=gap.shift.to / SLOTS;
+        blocks.all(|block| self.untouched(block)).then_some(gap)
     }
 
     /// A filter of all digests of the remote and `extra`, with this many slots;
@@ -407,6 +418,13 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let place = self.place(digest);
+        remote.prefetch(digest);
+        if let Some(gap) = self.gap_among_untouched(&place) {
+            remote.insert(digest).map_err(Error::Remote)?;
+            let shift = self.runs.fill(gap, place.remainder(self.spec.f));
+            self.counts.kicks += (shift.to - shift.from) as u64;
+            return Ok(true);
+        }
         let index = match self.runs.run(place.quotient) {
             None => 0,
             Some(run) if self.in_order(&run) => {

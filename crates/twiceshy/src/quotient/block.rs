@@ -251,6 +251,15 @@ impl Blocks {
         }
     }
 
+    /// Whether these slots are in order of remainders, equal ones allowed.
+    #[inline(always)]
+    pub(crate) fn are_sorted(&self, slots: Range<usize>) -> bool {
+        match self.load_slots(&slots) {
+            Some((word, bits)) => self.lanes.are_sorted(word, bits),
+            None => slots.map(|slot| self.remainder(slot)).is_sorted(),
+        }
+    }
+
     /// A variant's own bytes of a block.
     #[inline(always)]
     pub(crate) fn extra(&self, block: usize) -> &[u8] {

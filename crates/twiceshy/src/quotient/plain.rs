@@ -377,6 +377,7 @@ impl Filter for Rsqf {
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        remote.prefetch(digest);
         if self.contains(digest) && stored(digest, remote)? {
             return Ok(false);
         }

@@ -53,13 +53,14 @@ pub(crate) struct Shift {
 }
 
 /// Where a slot is to be put in.
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Gap {
     quotient: usize,
     /// Whether the quotient has a run.
     occupied: bool,
     /// Where its run starts, or would.
-    start: usize,
+    pub(crate) start: usize,
     pub(crate) shift: Shift,
 }
 
@@ -315,6 +316,18 @@ impl Runs {
     /// that is not there has number 0 alone.
     pub(crate) fn gap(&self, quotient: usize, index: usize) -> Gap {
         tuned(GapLookup { runs: self, quotient, index })
+    }
+
+    /// The same for a remainder that comes to its place in a run in order of
+    /// remainders; `None` where it is there, or the run is not in order.
+    #[inline]
+    pub(crate) fn gap_in_order(&self, quotient: usize, remainder: u64) -> Option<Gap> {
+        tuned(OrderedGapLookup { runs: self, quotient, remainder })
+    }
+
+    /// Whether the remainders of these slots are in order.
+    pub(crate) fn are_sorted(&self, slots: Range<usize>) -> bool {
+        self.blocks.are_sorted(slots)
     }
 
     #[inline(always)]
@@ -703,6 +716,29 @@ impl Work for GapLookup<'_> {
     #[inline(always)]
     fn run(self, words: impl Words) -> Gap {
         self.runs.find_gap(words, self.quotient, |_, _| self.index)
+    }
+}
+
+/// [`Runs::gap_in_order`].
+struct OrderedGapLookup<'a> {
+    runs: &'a Runs,
+    quotient: usize,
+    remainder: u64,
+}
+
+impl Work for OrderedGapLookup<'_> {
+    type Outcome = Option<Gap>;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> Option<Gap> {
+        let OrderedGapLookup { runs, quotient, remainder } = self;
+        let mut comes = true;
+        let gap = runs.find_gap(words, quotient, |runs, run| {
+            // Both without a branch: runs differ, answers hardly ever do.
+            comes = runs.blocks.are_sorted(run.clone()) & !runs.any(run.clone(), remainder);
+            runs.blocks.count_up_to(run, remainder)
+        });
+        comes.then_some(gap)
     }
 }
 

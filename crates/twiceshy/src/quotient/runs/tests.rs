@@ -50,6 +50,10 @@ impl Lists {
             for remainder in list.iter().flat_map(|&held| [held, held ^ 1]).chain([0]) {
                 let holds = tuned(Holds(runs, quotient, remainder));
                 assert_eq!(holds, list.contains(&remainder), "quotient {quotient}");
+                let comes = !list.contains(&remainder) && list.is_sorted();
+                let index = list.iter().filter(|&&held| held <= remainder).count();
+                let gap = runs.gap_in_order(quotient, remainder);
+                assert_eq!(gap, comes.then(|| runs.gap(quotient, index)), "{remainder}");
             }
         }
     }
