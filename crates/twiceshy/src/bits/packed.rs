@@ -83,6 +83,19 @@ impl Packed {
         window
     }
 
+    /// The same for windows of whole bytes.
+    #[inline(always)]
+    pub(crate) fn byte_aligned(&self, index: usize, bytes: u32) -> u64 {
+        self.bytes.load(index * bytes as usize)
+    }
+
+    /// The same for windows of `N` whole bytes.
+    #[inline(always)]
+    pub(crate) fn byte_window<const N: usize>(&self, index: usize) -> [u8; N] {
+        debug_assert!((index + 1) * N * 8 <= self.len * self.width as usize);
+        self.bytes.chunk(index)
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: u64) {
         assert!(index < self.len, "cell {index} of {}", self.len);
@@ -101,7 +114,13 @@ impl Packed {
     /// Asks for the memory of cell `index` ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        prefetch(self.bytes.bytes(), index * self.width as usize / 8);
+        self.prefetch_byte(index * self.width as usize / 8);
+    }
+
+    /// The same for the cells at byte `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch_byte(&self, at: usize) {
+        prefetch(self.bytes.bytes(), at);
     }
 
     /// The packed bytes, without the padding.

@@ -69,6 +69,13 @@ impl Padded {
         unsafe { access::load(&self.bytes, at) }
     }
 
+    /// Bytes `N * index` to `N * (index + 1)`. With `N` known, there is no offset to
+    /// multiply, and nothing unsafe is needed to ask only once.
+    #[inline(always)]
+    pub(crate) fn chunk<const N: usize>(&self, index: usize) -> [u8; N] {
+        self.bytes.as_chunks().0[index]
+    }
+
     /// Writes the word that starts at byte `at`, lowest byte first.
     #[inline(always)]
     pub(crate) fn store(&mut self, at: usize, word: u64) {

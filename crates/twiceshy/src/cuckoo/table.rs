@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::Packed;
+use crate::bits::pair;
 
 /// Tables, bins a table and cells a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,20 @@ pub struct Table {
     pub(crate) shape: Shape,
     cells: Packed,
     lanes: Option<Lanes>,
+    form: Form,
+}
+
+/// How two bins are compared with a value at once: the same for all of a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// Four cells of 8 bits.
+    FourU8,
+    /// Four cells of 16 bits.
+    FourU16,
+    /// Two words of whole bytes, of these lanes.
+    Words(Lanes),
+    /// In any other way, which takes longer.
+    Other,
 }
 
 /// The value of an empty cell.
@@ -87,7 +102,13 @@ impl Table {
 
     fn with_cells(shape: Shape, cells: Packed) -> Self {
         let lanes = Lanes::new(shape.slots, cells.width());
-        Table { shape, cells, lanes }
+        let form = match (shape.slots, cells.width(), lanes) {
+            (4, 8, _) => Form::FourU8,
+            (4, 16, _) => Form::FourU16,
+            (_, _, Some(lanes)) if lanes.bits().is_multiple_of(8) => Form::Words(lanes),
+            _ => Form::Other,
+        };
+        Table { shape, cells, lanes, form }
     }
 
     /// The lanes of a bin, where a bin fits a word.
@@ -123,6 +144,41 @@ impl Table {
             }
             None => self.shape.cells_of(bin).find(|&cell| self.get(cell) == value),
         }
+    }
+
+    /// How two bins are compared.
+    #[inline(always)]
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Whether a cell of either bin holds `value`. `form` is the table's own; where
+    /// it is a constant to the caller, nothing is left to ask.
+    #[inline(always)]
+    pub(crate) fn either_holds(&self, form: Form, bins: [usize; 2], value: u64) -> bool {
+        match form {
+            Form::FourU8 => {
+                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
+                pair::any_u8(one, other, value as u8)
+            }
+            Form::FourU16 => {
+                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
+                pair::any_u16(one, other, value as u16)
+            }
+            Form::Words(lanes) => {
+                let pattern = lanes.broadcast(value);
+                let [one, other] = bins.map(|bin| self.cells.byte_aligned(bin, lanes.bits() / 8));
+                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+            }
+            Form::Other => self.either_odd_bin_holds(bins, value),
+        }
+    }
+
+    /// The same for bins of any size.
+    #[cold]
+    #[inline(never)]
+    fn either_odd_bin_holds(&self, bins: [usize; 2], value: u64) -> bool {
+        bins.into_iter().any(|bin| self.find(bin, value).is_some())
     }
 
     /// An empty cell of a bin.
@@ -165,6 +221,19 @@ impl Table {
     /// The cells that hold something.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = usize> {
         (0..self.cells.len()).filter(|&cell| !self.is_empty(cell))
+    }
+
+    /// Asks for the memory of two bins ahead of their use; `form` as above.
+    #[inline(always)]
+    pub(crate) fn prefetch_both(&self, form: Form, bins: [usize; 2]) {
+        for bin in bins {
+            match form {
+                Form::FourU8 => self.cells.prefetch_byte(bin * 4),
+                Form::FourU16 => self.cells.prefetch_byte(bin * 8),
+                Form::Words(lanes) => self.cells.prefetch_byte(bin * (lanes.bits() / 8) as usize),
+                Form::Other => self.prefetch(bin),
+            }
+        }
     }
 
     /// Asks for the memory of a bin ahead of its use.
