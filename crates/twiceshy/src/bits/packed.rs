@@ -71,7 +71,7 @@ impl Packed {
         if bits.is_multiple_of(8) {
             // Nothing to shift: a quarter less work for four cells of an even
             // width, the most common bin.
-            return self.bytes.load(index * (bits / 8) as usize);
+            return self.byte_aligned(index, bits / 8);
         }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
@@ -83,13 +83,13 @@ impl Packed {
         window
     }
 
-    /// The same for windows of whole bytes.
+    /// The same for windows of that many whole bytes.
     #[inline(always)]
     pub(crate) fn byte_aligned(&self, index: usize, bytes: u32) -> u64 {
         self.bytes.load(index * bytes as usize)
     }
 
-    /// The same for windows of `N` whole bytes.
+    /// The same for windows of `N` whole bytes, and nothing behind them.
     #[inline(always)]
     pub(crate) fn byte_window<const N: usize>(&self, index: usize) -> [u8; N] {
         debug_assert!((index + 1) * N * 8 <= self.len * self.width as usize);

@@ -160,6 +160,14 @@ mod tests {
     }
 
     #[test]
+    fn chunks_lie_side_by_side() {
+        let padded = Padded::from_data(&(1..=8).collect::<Vec<u8>>());
+        assert_eq!([0, 1].map(|index| padded.chunk(index)), [[1, 2, 3, 4], [5, 6, 7, 8]]);
+        assert_eq!(padded.chunk(1), [4, 5, 6]);
+        assert!(catch_unwind(|| padded.chunk::<8>(2)).is_err(), "past the padding");
+    }
+
+    #[test]
     fn a_word_past_the_data_is_refused() {
         let mut padded = Padded::new(5);
         for at in [6, 13, usize::MAX - 7, usize::MAX] {

@@ -73,3 +73,59 @@ mod portable {
         lanes.wrapping_sub(ones) & !lanes & ones.rotate_right(1) != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a cell may hold beside `value` that a comparison could get wrong: one
+    /// bit apart, one more or less (carries and borrows), empty, full.
+    fn near(value: u16) -> [u16; 6] {
+        [value ^ 1, value ^ 0x8080, value.wrapping_add(1), value.wrapping_sub(1), 0, u16::MAX]
+    }
+
+    /// Eight cells that are no `value`, none alike where that can be helped.
+    fn others(value: u16, bits: u16, turn: usize) -> [u16; 8] {
+        let differ = near(value).map(|other| other & bits).into_iter().filter(|&o| o != value);
+        let differ: Vec<u16> = differ.collect();
+        std::array::from_fn(|cell| differ[(cell + turn) % differ.len()])
+    }
+
+    fn ask_u8(cells: [u16; 8], value: u16) -> [bool; 2] {
+        let bytes = cells.map(|cell| u8::try_from(cell).expect("8 bits"));
+        let [one, other] = [0, 4].map(|at| bytes[at..at + 4].try_into().expect("four bytes"));
+        let value = u8::try_from(value).expect("8 bits");
+        [any_u8(one, other, value), portable::any_u8(one, other, value)]
+    }
+
+    fn ask_u16(cells: [u16; 8], value: u16) -> [bool; 2] {
+        let [one, other] = [0, 4].map(|at| {
+            let bytes = cells[at..at + 4].iter().flat_map(|cell| cell.to_le_bytes());
+            bytes.collect::<Vec<u8>>().try_into().expect("eight bytes")
+        });
+        [any_u16(one, other, value), portable::any_u16(one, other, value)]
+    }
+
+    /// Asks for every value in every cell, among cells that are close to it.
+    fn every_value_in_every_cell(bits: u16, ask: impl Fn([u16; 8], u16) -> [bool; 2]) {
+        let step = if cfg!(miri) { 97 } else { 1 };
+        for value in (0..=bits).step_by(step) {
+            for cell in 0..8 {
+                let mut cells = others(value, bits, cell);
+                assert_eq!(ask(cells, value), [false; 2], "{value:#x} in {cells:x?}");
+                cells[cell] = value;
+                assert_eq!(ask(cells, value), [true; 2], "{value:#x} in {cells:x?}");
+            }
+        }
+    }
+
+    #[test]
+    fn both_twins_find_a_value_of_8_bits_in_any_cell_and_no_other() {
+        every_value_in_every_cell(0xff, ask_u8);
+    }
+
+    #[test]
+    fn both_twins_find_a_value_of_16_bits_in_any_cell_and_no_other() {
+        every_value_in_every_cell(0xffff, ask_u16);
+    }
+}

@@ -137,6 +137,14 @@ impl<P: Pairing> PartialKey<P> {
             || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
     }
 
+    /// A query where bins have no form of their own. Out of line, and of bare words,
+    /// so that the other forms keep their query in registers.
+    #[cold]
+    #[inline(never)]
+    fn contains_in_odd_bins(&self, first: u64, second: u64) -> bool {
+        self.holds(Form::Other, &self.homes(Digest::new([first, second])))
+    }
+
     /// Answers every digest in a table of that form.
     #[inline(always)]
     fn probe_all(&self, form: Form, digests: &[Digest], found: &mut [bool]) {
@@ -282,7 +290,15 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
-        self.holds(self.table.form(), &self.homes(digest))
+        match self.table.form() {
+            Form::FourU8 => self.holds(Form::FourU8, &self.homes(digest)),
+            Form::FourU16 => self.holds(Form::FourU16, &self.homes(digest)),
+            Form::Words(lanes) => self.holds(Form::Words(lanes), &self.homes(digest)),
+            Form::Other => {
+                let [first, second] = digest.words();
+                self.contains_in_odd_bins(first, second)
+            }
+        }
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {

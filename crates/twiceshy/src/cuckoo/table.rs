@@ -251,3 +251,41 @@ impl Table {
         self.cells.as_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Every form, and bins that are no word at all.
+    #[test]
+    fn a_value_is_in_either_bin_where_a_cell_holds_it() {
+        let mut rng = Rng::new(7);
+        let mut answers = [[0; 2]; 4];
+        for (slots, width) in [(4, 8), (4, 16), (4, 12), (2, 4), (8, 8), (1, 32), (3, 5), (8, 9)] {
+            let shape = Shape { tables: 1, bins: 23, slots };
+            let mut table = Table::new(shape, width);
+            // Few values, so that matches and empty cells are common.
+            let values = [0, 1, 2, 1 << (width - 1), (1 << width) - 1];
+            let mut value = || values[rng.below(values.len() as u64) as usize];
+            (0..shape.cells()).for_each(|cell| table.set(cell, value()));
+            let form = match table.form() {
+                Form::FourU8 => 0,
+                Form::FourU16 => 1,
+                Form::Words(_) => 2,
+                Form::Other => 3,
+            };
+            for bins in (0..23).flat_map(|one| (0..23).map(move |other| [one, other])) {
+                for value in values {
+                    let mut cells = bins.into_iter().flat_map(|bin| shape.cells_of(bin));
+                    let held = cells.any(|cell| table.get(cell) == value);
+                    let found = table.either_holds(table.form(), bins, value);
+                    assert_eq!(found, held, "{slots} cells of {width} bits: {value} in {bins:?}");
+                    answers[form][usize::from(held)] += 1;
+                }
+            }
+        }
+        // Both answers of every form were seen.
+        assert!(answers.as_flattened().iter().all(|&count| count > 0), "{answers:?}");
+    }
+}
