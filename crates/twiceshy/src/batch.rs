@@ -45,8 +45,8 @@ where
 }
 
 /// Answers every digest, group by group: first the memory of all of a group is
-/// asked for, then all are answered. A ring, where each answer makes room for the
-/// next request, was as fast in some callers and 60 % slower in others.
+/// asked for, then all are answered. For steps as short as a plain cuckoo filter's
+/// there is [`probe_in_ring`], which was 60 % slower in some other callers.
 ///
 /// `locate` says where a digest would be, `prefetch` asks for that memory, `test`
 /// looks at it.
@@ -83,7 +83,8 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
 const RING: usize = 32;
 
 /// The same in a ring: every answer makes room for the next request, so that
-/// memory is never idle. For steps as short as those of a plain cuckoo filter.
+/// memory is never idle while a group is answered. A tenth faster than groups for
+/// a plain cuckoo filter, in cache and out of it.
 #[inline(always)]
 pub(crate) fn probe_in_ring(digests: &[Digest], found: &mut [bool], probes: &impl Probes) {
     assert_eq!(digests.len(), found.len(), "one answer for each digest");
