@@ -137,17 +137,17 @@ impl<P: Pairing> PartialKey<P> {
             || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
     }
 
-    /// A query where bins have no form of their own. Out of line, and of bare words,
-    /// so that the other forms keep their query in registers.
+    /// A query of bins that are no whole bytes. Out of line, and of bare words, so
+    /// that the other forms keep their query in registers.
     #[cold]
     #[inline(never)]
     fn contains_in_odd_bins(&self, first: u64, second: u64) -> bool {
-        self.holds(Form::Other, &self.homes(Digest::new([first, second])))
+        self.holds(self.table.form(), &self.homes(Digest::new([first, second])))
     }
 
     /// Answers every digest in a table of that form.
     #[inline(always)]
-    fn probe_all(&self, form: Form, digests: &[Digest], found: &mut [bool]) {
+    fn answer(&self, form: Form, digests: &[Digest], found: &mut [bool]) {
         probe_in_ring(digests, found, &Asked { filter: self, form });
     }
 
@@ -290,11 +290,12 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
+        // A constant in each arm, so that each has a loop of its own.
         match self.table.form() {
             Form::FourU8 => self.holds(Form::FourU8, &self.homes(digest)),
             Form::FourU16 => self.holds(Form::FourU16, &self.homes(digest)),
             Form::Words(lanes) => self.holds(Form::Words(lanes), &self.homes(digest)),
-            Form::Other => {
+            Form::OddWords(_) | Form::Cells => {
                 let [first, second] = digest.words();
                 self.contains_in_odd_bins(first, second)
             }
@@ -302,12 +303,13 @@ impl<P: Pairing> Filter for PartialKey<P> {
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        // A constant in each arm, so that each has loops of its own.
+        // Likewise.
         match self.table.form() {
-            Form::FourU8 => self.probe_all(Form::FourU8, digests, found),
-            Form::FourU16 => self.probe_all(Form::FourU16, digests, found),
-            Form::Words(lanes) => self.probe_all(Form::Words(lanes), digests, found),
-            Form::Other => self.probe_all(Form::Other, digests, found),
+            Form::FourU8 => self.answer(Form::FourU8, digests, found),
+            Form::FourU16 => self.answer(Form::FourU16, digests, found),
+            Form::Words(lanes) => self.answer(Form::Words(lanes), digests, found),
+            Form::OddWords(lanes) => self.answer(Form::OddWords(lanes), digests, found),
+            Form::Cells => self.answer(Form::Cells, digests, found),
         }
     }
 

@@ -83,8 +83,10 @@ pub(crate) enum Form {
     FourU16,
     /// Two words of whole bytes, of these lanes.
     Words(Lanes),
-    /// In any other way, which takes longer.
-    Other,
+    /// Two words that may start within a byte, of these lanes.
+    OddWords(Lanes),
+    /// Cell by cell.
+    Cells,
 }
 
 /// The value of an empty cell.
@@ -106,7 +108,8 @@ impl Table {
             (4, 8, _) => Form::FourU8,
             (4, 16, _) => Form::FourU16,
             (_, _, Some(lanes)) if lanes.bits().is_multiple_of(8) => Form::Words(lanes),
-            _ => Form::Other,
+            (_, _, Some(lanes)) => Form::OddWords(lanes),
+            (_, _, None) => Form::Cells,
         };
         Table { shape, cells, lanes, form }
     }
@@ -170,15 +173,13 @@ impl Table {
                 let [one, other] = bins.map(|bin| self.cells.byte_aligned(bin, lanes.bits() / 8));
                 lanes.any_zero_of(one ^ pattern, other ^ pattern)
             }
-            Form::Other => self.either_odd_bin_holds(bins, value),
+            Form::OddWords(lanes) => {
+                let pattern = lanes.broadcast(value);
+                let [one, other] = bins.map(|bin| self.bin(bin, &lanes));
+                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+            }
+            Form::Cells => bins.into_iter().any(|bin| self.find(bin, value).is_some()),
         }
-    }
-
-    /// The same for bins of any size.
-    #[cold]
-    #[inline(never)]
-    fn either_odd_bin_holds(&self, bins: [usize; 2], value: u64) -> bool {
-        bins.into_iter().any(|bin| self.find(bin, value).is_some())
     }
 
     /// An empty cell of a bin.
@@ -231,7 +232,7 @@ impl Table {
                 Form::FourU8 => self.cells.prefetch_byte(bin * 4),
                 Form::FourU16 => self.cells.prefetch_byte(bin * 8),
                 Form::Words(lanes) => self.cells.prefetch_byte(bin * (lanes.bits() / 8) as usize),
-                Form::Other => self.prefetch(bin),
+                Form::OddWords(_) | Form::Cells => self.prefetch(bin),
             }
         }
     }
@@ -257,11 +258,10 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// Every form, and bins that are no word at all.
     #[test]
     fn a_value_is_in_either_bin_where_a_cell_holds_it() {
         let mut rng = Rng::new(7);
-        let mut answers = [[0; 2]; 4];
+        let mut answers = [[0; 2]; 5];
         for (slots, width) in [(4, 8), (4, 16), (4, 12), (2, 4), (8, 8), (1, 32), (3, 5), (8, 9)] {
             let shape = Shape { tables: 1, bins: 23, slots };
             let mut table = Table::new(shape, width);
@@ -273,7 +273,8 @@ mod tests {
                 Form::FourU8 => 0,
                 Form::FourU16 => 1,
                 Form::Words(_) => 2,
-                Form::Other => 3,
+                Form::OddWords(_) => 3,
+                Form::Cells => 4,
             };
             for bins in (0..23).flat_map(|one| (0..23).map(move |other| [one, other])) {
                 for value in values {
