@@ -53,7 +53,8 @@ mod portable {
     #[inline(always)]
     pub(crate) fn any_u8(one: [u8; 4], other: [u8; 4], value: u8) -> bool {
         let cells = u64::from(u32::from_le_bytes(one)) | u64::from(u32::from_le_bytes(other)) << 32;
-        any_zero(cells ^ u64::from(value) * ONES_OF_8, ONES_OF_8)
+        let pattern = u64::from(value) * ONES_OF_8;
+        any_zero(cells ^ pattern, ONES_OF_8)
     }
 
     /// Whether `value` is one of four cells of 16 bits in either bin.
