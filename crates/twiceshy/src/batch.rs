@@ -45,8 +45,8 @@ where
 }
 
 /// Answers every digest, group by group: first the memory of all of a group is
-/// asked for, then all are answered. A ring, where each answer makes room for the
-/// next request, was as fast in some callers and 60 % slower in others.
+/// asked for, then all are answered. For steps as short as a plain cuckoo filter's
+/// there is [`probe_in_ring`], which was 60 % slower in some other callers.
 ///
 /// `locate` says where a digest would be, `prefetch` asks for that memory, `test`
 /// looks at it.
@@ -75,6 +75,90 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
         }
         for (found, probe) in found.iter_mut().zip(&group) {
             *found = probes.test(probe);
+        }
+    }
+}
+
+/// Probes on their way at a time in a ring; half or twice as many are as good.
+const RING: usize = 32;
+
+/// The same in a ring: every answer makes room for the next request, so that
+/// memory is never idle while a group is answered. A tenth faster than groups for
+/// a plain cuckoo filter, in cache and out of it.
+#[inline(always)]
+pub(crate) fn probe_in_ring(digests: &[Digest], found: &mut [bool], probes: &impl Probes) {
+    assert_eq!(digests.len(), found.len(), "one answer for each digest");
+    let Some(&first) = digests.first() else { return };
+    let mut ring = [probes.locate(first); RING];
+    for (probe, &digest) in ring.iter_mut().zip(digests) {
+        *probe = probes.locate(digest);
+        probes.prefetch(probe);
+    }
+    let (head, tail) = found.split_at_mut(digests.len().saturating_sub(RING));
+    for (index, (found, &next)) in head.iter_mut().zip(digests.iter().skip(RING)).enumerate() {
+        let probe = &mut ring[index % RING];
+        let asked = *probe;
+        *probe = probes.locate(next);
+        probes.prefetch(probe);
+        *found = probes.test(&asked);
+    }
+    for (index, found) in (head.len()..).zip(tail) {
+        *found = probes.test(&ring[index % RING]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Answers whether the first word is even, and minds that every probe's memory
+    /// was asked for before it is looked at, once.
+    #[derive(Default)]
+    struct Evens {
+        on_their_way: RefCell<Vec<u64>>,
+        most: RefCell<usize>,
+    }
+
+    impl Probes for Evens {
+        type Probe = u64;
+
+        fn locate(&self, digest: Digest) -> u64 {
+            digest.words()[0]
+        }
+
+        fn prefetch(&self, &word: &u64) {
+            let mut on_their_way = self.on_their_way.borrow_mut();
+            on_their_way.push(word);
+            let mut most = self.most.borrow_mut();
+            *most = on_their_way.len().max(*most);
+        }
+
+        fn test(&self, word: &u64) -> bool {
+            let mut on_their_way = self.on_their_way.borrow_mut();
+            let at = on_their_way.iter().position(|asked| asked == word);
+            on_their_way.remove(at.expect("this memory was asked for"));
+            word.is_multiple_of(2)
+        }
+    }
+
+    type Probing = fn(&[Digest], &mut [bool], &Evens);
+
+    #[test]
+    fn every_digest_is_asked_for_and_then_answered_once_in_order() {
+        for (probing, at_a_time) in [(probe_all as Probing, GROUP), (probe_in_ring, RING + 1)] {
+            for len in 0..=3 * GROUP + 1 {
+                // 7, 10, 13, ...: even and odd in turn.
+                let digests = (0..len as u64).map(|index| Digest::new([7 + 3 * index, 0]));
+                let digests: Vec<Digest> = digests.collect();
+                let mut found: Vec<bool> = (0..len).map(|index| index % 2 == 0).collect();
+                let evens = Evens::default();
+                probing(&digests, &mut found, &evens);
+                assert!((0..len).all(|index| found[index] == (index % 2 == 1)), "{len} digests");
+                assert!(evens.on_their_way.borrow().is_empty(), "{len} digests: one is waiting");
+                assert_eq!(*evens.most.borrow(), len.min(at_a_time), "{len} digests");
+            }
         }
     }
 }

@@ -99,6 +99,7 @@ impl Digest {
 /// Both words of a digest under another set of hash functions. Out of line, and
 /// of bare words, so that a filter which was never rebuilt keeps its query in
 /// registers.
+#[cold]
 #[inline(never)]
 const fn reseed(first: u64, second: u64, seed: u64) -> (u64, u64) {
     let turn = seed.wrapping_mul(GOLDEN);

@@ -21,6 +21,8 @@ use super::word::low_bits;
 pub struct Lanes {
     /// The lowest bit of each lane.
     ones: u64,
+    /// Minus that: where it is added instead, the sum needs no copy of the word.
+    minus_ones: u64,
     /// The highest bit of each lane.
     highs: u64,
     /// All other bits of each lane.
@@ -38,10 +40,11 @@ impl Lanes {
         if width == 0 || count == 0 || bits > 64 {
             return None;
         }
-        let ones = (0..count).fold(0, |word, lane| word | 1 << (lane * width));
+        let ones = (0..count).fold(0u64, |word, lane| word | 1 << (lane * width));
         let highs = ones << (width - 1);
         let reciprocal = (1u32 << 16).div_ceil(width);
-        Some(Lanes { ones, highs, lows: mask(bits) & !highs, width, bits, reciprocal })
+        let (minus_ones, lows) = (ones.wrapping_neg(), mask(bits) & !highs);
+        Some(Lanes { ones, minus_ones, highs, lows, width, bits, reciprocal })
     }
 
     /// Bits of all lanes together.
@@ -67,7 +70,7 @@ impl Lanes {
     /// there is any, in fewer steps than [`Lanes::zeros`].
     #[inline(always)]
     fn borrows(&self, word: u64) -> u64 {
-        word.wrapping_sub(self.ones) & !word
+        word.wrapping_add(self.minus_ones) & !word
     }
 
     /// Whether any lane of `word` is zero.

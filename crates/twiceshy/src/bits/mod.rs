@@ -6,5 +6,6 @@ pub(crate) mod lanes;
 pub(crate) mod packed;
 pub(crate) mod padded;
 pub(crate) mod pages;
+pub(crate) mod pair;
 pub(crate) mod prefetch;
 pub(crate) mod word;

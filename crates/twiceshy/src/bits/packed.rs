@@ -71,7 +71,7 @@ impl Packed {
         if bits.is_multiple_of(8) {
             // Nothing to shift: a quarter less work for four cells of an even
             // width, the most common bin.
-            return self.bytes.load(index * (bits / 8) as usize);
+            return self.byte_aligned(index, bits / 8);
         }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
@@ -81,6 +81,19 @@ impl Packed {
             window |= u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift);
         }
         window
+    }
+
+    /// The same for windows of that many whole bytes.
+    #[inline(always)]
+    pub(crate) fn byte_aligned(&self, index: usize, bytes: u32) -> u64 {
+        self.bytes.load(index * bytes as usize)
+    }
+
+    /// The same for windows of `N` whole bytes, and nothing behind them.
+    #[inline(always)]
+    pub(crate) fn byte_window<const N: usize>(&self, index: usize) -> [u8; N] {
+        debug_assert!((index + 1) * N * 8 <= self.len * self.width as usize);
+        self.bytes.chunk(index)
     }
 
     #[inline]
@@ -101,7 +114,13 @@ impl Packed {
     /// Asks for the memory of cell `index` ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
-        prefetch(self.bytes.bytes(), index * self.width as usize / 8);
+        self.prefetch_byte(index * self.width as usize / 8);
+    }
+
+    /// The same for the cells at byte `at`.
+    #[inline(always)]
+    pub(crate) fn prefetch_byte(&self, at: usize) {
+        prefetch(self.bytes.bytes(), at);
     }
 
     /// The packed bytes, without the padding.

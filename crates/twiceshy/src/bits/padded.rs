@@ -69,6 +69,13 @@ impl Padded {
         unsafe { access::load(&self.bytes, at) }
     }
 
+    /// Bytes `N * index` to `N * (index + 1)`. With `N` known, there is no offset to
+    /// multiply, and nothing unsafe is needed to ask only once.
+    #[inline(always)]
+    pub(crate) fn chunk<const N: usize>(&self, index: usize) -> [u8; N] {
+        self.bytes.as_chunks().0[index]
+    }
+
     /// Writes the word that starts at byte `at`, lowest byte first.
     #[inline(always)]
     pub(crate) fn store(&mut self, at: usize, word: u64) {
@@ -150,6 +157,14 @@ mod tests {
         let padded = Padded::from_data(&[1, 2, 3]);
         assert_eq!([0, 1, 3].map(|at| padded.load(at)), [0x03_0201, 0x0302, 0]);
         assert_eq!(padded.data(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn chunks_lie_side_by_side() {
+        let padded = Padded::from_data(&(1..=8).collect::<Vec<u8>>());
+        assert_eq!([0, 1].map(|index| padded.chunk(index)), [[1, 2, 3, 4], [5, 6, 7, 8]]);
+        assert_eq!(padded.chunk(1), [4, 5, 6]);
+        assert!(catch_unwind(|| padded.chunk::<8>(2)).is_err(), "past the padding");
     }
 
     #[test]

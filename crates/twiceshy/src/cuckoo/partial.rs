@@ -11,7 +11,6 @@
 //! key would deny another), and for all of them when the filter is rebuilt.
 
 use crate::any::{Build, Grow, spec_of};
-use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -23,8 +22,8 @@ use crate::spec::{Kind, Spec, WhenFull};
 use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::stash::Stash;
-use super::table::{EMPTY, Shape, Table};
-use crate::batch::in_batches;
+use super::table::{EMPTY, Form, Shape, Table};
+use crate::batch::{Probes, probe_in_ring};
 
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
@@ -63,6 +62,31 @@ pub struct PartialKey<P> {
 struct Homes {
     fingerprint: u64,
     bins: [usize; 2],
+}
+
+/// A filter that many digests are asked of, and the form of its table.
+struct Asked<'a, P> {
+    filter: &'a PartialKey<P>,
+    form: Form,
+}
+
+impl<P: Pairing> Probes for Asked<'_, P> {
+    type Probe = Homes;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Homes {
+        self.filter.homes(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, homes: &Homes) {
+        self.filter.table.prefetch_both(self.form, homes.bins);
+    }
+
+    #[inline(always)]
+    fn test(&self, homes: &Homes) -> bool {
+        self.filter.holds(self.form, homes)
+    }
 }
 
 impl<P: Pairing> PartialKey<P> {
@@ -106,43 +130,25 @@ impl<P: Pairing> PartialKey<P> {
         Homes { fingerprint, bins: [bin, self.pairing.other(bin, fingerprint)] }
     }
 
-    /// Whether a cell of the two bins holds the fingerprint.
+    /// Whether the filter holds such a fingerprint; `form` is the table's.
     #[inline(always)]
-    fn in_bins(&self, homes: Homes) -> bool {
-        let Homes { fingerprint, bins: [one, other] } = homes;
-        match self.table.lanes() {
-            // Bins of whole bytes, the most common, have a path of their own: with
-            // the shifts of the others beside it, the loop of a caller runs out of
-            // registers.
-            Some(lanes) if lanes.bits().is_multiple_of(8) => {
-                self.in_words(one, other, fingerprint, lanes)
-            }
-            _ => self.in_odd_bins(one, other, fingerprint),
-        }
+    fn holds(&self, form: Form, homes: &Homes) -> bool {
+        self.table.either_holds(form, homes.bins, homes.fingerprint)
+            || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
     }
 
-    /// The same for bins of any size.
+    /// A query of bins that are no whole bytes. Out of line, and of bare words, so
+    /// that the other forms keep their query in registers.
     #[cold]
-    fn in_odd_bins(&self, one: usize, other: usize, fingerprint: u64) -> bool {
-        match self.table.lanes() {
-            Some(lanes) => self.in_words(one, other, fingerprint, lanes),
-            None => [one, other].into_iter().any(|bin| self.table.find(bin, fingerprint).is_some()),
-        }
+    #[inline(never)]
+    fn contains_in_odd_bins(&self, first: u64, second: u64) -> bool {
+        self.holds(self.table.form(), &self.homes(Digest::new([first, second])))
     }
 
-    /// The same for bins that are words.
+    /// Answers every digest in a table of that form.
     #[inline(always)]
-    fn in_words(&self, one: usize, other: usize, fingerprint: u64, lanes: &Lanes) -> bool {
-        let pattern = lanes.broadcast(fingerprint);
-        let one = self.table.bin(one, lanes) ^ pattern;
-        let other = self.table.bin(other, lanes) ^ pattern;
-        lanes.any_zero_of(one, other)
-    }
-
-    /// Whether the filter holds such a fingerprint.
-    #[inline(always)]
-    fn holds(&self, homes: &Homes) -> bool {
-        self.in_bins(*homes) || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
+    fn answer(&self, form: Form, digests: &[Digest], found: &mut [bool]) {
+        probe_in_ring(digests, found, &Asked { filter: self, form });
     }
 
     /// A cell of the two bins that holds the fingerprint.
@@ -284,20 +290,27 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
-        self.holds(&self.homes(digest))
+        // A constant in each arm, so that each has a loop of its own.
+        match self.table.form() {
+            Form::FourU8 => self.holds(Form::FourU8, &self.homes(digest)),
+            Form::FourU16 => self.holds(Form::FourU16, &self.homes(digest)),
+            Form::Words(lanes) => self.holds(Form::Words(lanes), &self.homes(digest)),
+            Form::OddWords(_) | Form::Cells => {
+                let [first, second] = digest.words();
+                self.contains_in_odd_bins(first, second)
+            }
+        }
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        let prefetch = |homes: &Homes| {
-            homes.bins.iter().for_each(|&bin| self.table.prefetch(bin));
-        };
-        in_batches(
-            digests,
-            found,
-            |digest| self.homes(digest),
-            prefetch,
-            |homes| self.holds(homes),
-        );
+        // Likewise.
+        match self.table.form() {
+            Form::FourU8 => self.answer(Form::FourU8, digests, found),
+            Form::FourU16 => self.answer(Form::FourU16, digests, found),
+            Form::Words(lanes) => self.answer(Form::Words(lanes), digests, found),
+            Form::OddWords(lanes) => self.answer(Form::OddWords(lanes), digests, found),
+            Form::Cells => self.answer(Form::Cells, digests, found),
+        }
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {

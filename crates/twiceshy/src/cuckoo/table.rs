@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::Packed;
+use crate::bits::pair;
 
 /// Tables, bins a table and cells a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,22 @@ pub struct Table {
     pub(crate) shape: Shape,
     cells: Packed,
     lanes: Option<Lanes>,
+    form: Form,
+}
+
+/// How two bins are compared with a value at once: the same for all of a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// Four cells of 8 bits.
+    FourU8,
+    /// Four cells of 16 bits.
+    FourU16,
+    /// Two words of whole bytes, of these lanes.
+    Words(Lanes),
+    /// Two words that may start within a byte, of these lanes.
+    OddWords(Lanes),
+    /// Cell by cell.
+    Cells,
 }
 
 /// The value of an empty cell.
@@ -87,7 +104,14 @@ impl Table {
 
     fn with_cells(shape: Shape, cells: Packed) -> Self {
         let lanes = Lanes::new(shape.slots, cells.width());
-        Table { shape, cells, lanes }
+        let form = match (shape.slots, cells.width(), lanes) {
+            (4, 8, _) => Form::FourU8,
+            (4, 16, _) => Form::FourU16,
+            (_, _, Some(lanes)) if lanes.bits().is_multiple_of(8) => Form::Words(lanes),
+            (_, _, Some(lanes)) => Form::OddWords(lanes),
+            (_, _, None) => Form::Cells,
+        };
+        Table { shape, cells, lanes, form }
     }
 
     /// The lanes of a bin, where a bin fits a word.
@@ -122,6 +146,39 @@ impl Table {
                 (marks != 0).then(|| first + lanes.first(marks) as usize)
             }
             None => self.shape.cells_of(bin).find(|&cell| self.get(cell) == value),
+        }
+    }
+
+    /// How two bins are compared.
+    #[inline(always)]
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Whether a cell of either bin holds `value`. `form` is the table's own; where
+    /// it is a constant to the caller, nothing is left to ask.
+    #[inline(always)]
+    pub(crate) fn either_holds(&self, form: Form, bins: [usize; 2], value: u64) -> bool {
+        match form {
+            Form::FourU8 => {
+                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
+                pair::any_u8(one, other, value as u8)
+            }
+            Form::FourU16 => {
+                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
+                pair::any_u16(one, other, value as u16)
+            }
+            Form::Words(lanes) => {
+                let pattern = lanes.broadcast(value);
+                let [one, other] = bins.map(|bin| self.cells.byte_aligned(bin, lanes.bits() / 8));
+                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+            }
+            Form::OddWords(lanes) => {
+                let pattern = lanes.broadcast(value);
+                let [one, other] = bins.map(|bin| self.bin(bin, &lanes));
+                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+            }
+            Form::Cells => bins.into_iter().any(|bin| self.find(bin, value).is_some()),
         }
     }
 
@@ -167,6 +224,19 @@ impl Table {
         (0..self.cells.len()).filter(|&cell| !self.is_empty(cell))
     }
 
+    /// Asks for the memory of two bins ahead of their use; `form` as above.
+    #[inline(always)]
+    pub(crate) fn prefetch_both(&self, form: Form, bins: [usize; 2]) {
+        for bin in bins {
+            match form {
+                Form::FourU8 => self.cells.prefetch_byte(bin * 4),
+                Form::FourU16 => self.cells.prefetch_byte(bin * 8),
+                Form::Words(lanes) => self.cells.prefetch_byte(bin * (lanes.bits() / 8) as usize),
+                Form::OddWords(_) | Form::Cells => self.prefetch(bin),
+            }
+        }
+    }
+
     /// Asks for the memory of a bin ahead of its use.
     #[inline(always)]
     pub(crate) fn prefetch(&self, bin: usize) {
@@ -180,5 +250,43 @@ impl Table {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.cells.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn a_value_is_in_either_bin_where_a_cell_holds_it() {
+        let mut rng = Rng::new(7);
+        let mut answers = [[0; 2]; 5];
+        for (slots, width) in [(4, 8), (4, 16), (4, 12), (2, 4), (8, 8), (1, 32), (3, 5), (8, 9)] {
+            let shape = Shape { tables: 1, bins: 23, slots };
+            let mut table = Table::new(shape, width);
+            // Few values, so that matches and empty cells are common.
+            let values = [0, 1, 2, 1 << (width - 1), (1 << width) - 1];
+            let mut value = || values[rng.below(values.len() as u64) as usize];
+            (0..shape.cells()).for_each(|cell| table.set(cell, value()));
+            let form = match table.form() {
+                Form::FourU8 => 0,
+                Form::FourU16 => 1,
+                Form::Words(_) => 2,
+                Form::OddWords(_) => 3,
+                Form::Cells => 4,
+            };
+            for bins in (0..23).flat_map(|one| (0..23).map(move |other| [one, other])) {
+                for value in values {
+                    let mut cells = bins.into_iter().flat_map(|bin| shape.cells_of(bin));
+                    let held = cells.any(|cell| table.get(cell) == value);
+                    let found = table.either_holds(table.form(), bins, value);
+                    assert_eq!(found, held, "{slots} cells of {width} bits: {value} in {bins:?}");
+                    answers[form][usize::from(held)] += 1;
+                }
+            }
+        }
+        // Both answers of every form were seen.
+        assert!(answers.as_flattened().iter().all(|&count| count > 0), "{answers:?}");
     }
 }
