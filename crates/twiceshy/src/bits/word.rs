@@ -33,15 +33,49 @@ pub(crate) trait Work {
     fn run(self, words: impl Words) -> Self::Outcome;
 }
 
+/// An operation that searches words and is told something beside itself. What
+/// has more than two words is handed on in memory, so a query and its digest go
+/// apart, both in registers.
+pub(crate) trait WorkOn<I> {
+    /// What comes of it.
+    type Outcome;
+
+    /// Does it, as [`Work::run`].
+    fn run_on(self, words: impl Words, input: I) -> Self::Outcome;
+}
+
+impl<W: Work> WorkOn<()> for W {
+    type Outcome = W::Outcome;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (): ()) -> W::Outcome {
+        self.run(words)
+    }
+}
+
 /// Does some work, compiled for a processor with fast bit counting where this is
 /// one.
 #[inline(always)]
 pub(crate) fn tuned<W: Work>(work: W) -> W::Outcome {
+    tuned_on(work, ())
+}
+
+/// [`tuned`] for work that is told something.
+#[inline(always)]
+pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(bmi2) = intrinsics::Bmi2::found() {
-        return bmi2.run(work);
+        return bmi2.run(work, input);
     }
-    work.run(Portable)
+    portable(work, input)
+}
+
+/// Does some work with the safe twin. Where that is the exception, out of line:
+/// the question and one call are then all that is inlined into who asks.
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), cold, inline(never))]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), inline(always))]
+fn portable<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
+    work.run_on(Portable, input)
 }
 
 /// Set bits of `word` below position `bit` (0 to 64).
@@ -97,7 +131,7 @@ mod intrinsics {
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{Words, Work};
+    use super::{WorkOn, Words};
 
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
@@ -122,9 +156,9 @@ mod intrinsics {
         }
 
         #[inline(always)]
-        pub(super) fn run<W: Work>(self, work: W) -> W::Outcome {
+        pub(super) fn run<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
             // SAFETY: `found` alone makes `self`, and only with every feature.
-            unsafe { compiled(self, work) }
+            unsafe { compiled(self, work, input) }
         }
     }
 
@@ -139,8 +173,8 @@ mod intrinsics {
     }
 
     #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn compiled<W: Work>(words: Bmi2, work: W) -> W::Outcome {
-        work.run(words)
+    fn compiled<I, W: WorkOn<I>>(words: Bmi2, work: W, input: I) -> W::Outcome {
+        work.run_on(words, input)
     }
 
     impl Words for Bmi2 {

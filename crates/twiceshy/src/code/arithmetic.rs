@@ -304,6 +304,12 @@ impl<A: Alphabet> Coder<A> {
         symbols
     }
 
+    /// Whether the first `count` slots are zeros: one look at a table.
+    #[inline]
+    pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
+        self.within(code) < self.untouched[count]
+    }
+
     /// The symbol of one slot. Stops there, so low slots are cheaper.
     #[inline]
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> A::Symbol {
@@ -362,8 +368,14 @@ impl<A: Alphabet> Coder<A> {
         }
     }
 
+    /// A word as one of the budget. Bits above it are ignored.
+    #[inline]
+    fn within(&self, code: u128) -> u128 {
+        (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1)
+    }
+
     fn visit_in<W: Word>(&self, code: u128, end: usize, mut found: impl FnMut(usize, A::Symbol)) {
-        let code = (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1);
+        let code = self.within(code);
         let zeros = self.untouched[1..=self.slots].partition_point(|&left| code < left);
         let range = W::truncate(self.untouched[zeros]);
         let mut point = Point { offset: W::truncate(code), range };

@@ -24,7 +24,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
-use crate::bits::word::{Words, Work, tuned};
+use crate::bits::word::{WorkOn, Words, Work, tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -167,22 +167,23 @@ impl<R: Rule> Adaptive<R> {
     }
 
     fn holds(&self, place: &Place) -> bool {
-        tuned(Query { filter: self, words: place.digest.words() })
+        self.contains(place.digest)
     }
 
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
         let (_, run) = self.runs.find(words, place.quotient);
+        let [first, second] = place.digest.words();
         self.rule.may_be_in(&self.runs, &run, place)
-            && self.look(run.start, run.end, place.digest.words())
+            && self.look(run.start, run.end, first, second)
     }
 
     /// [`Adaptive::run_holds`] for the few queries that have to know. Out of line
     /// and of bare numbers, so that the others stay in registers.
     #[cold]
     #[inline(never)]
-    fn look(&self, start: usize, end: usize, words: [u64; 2]) -> bool {
-        self.run_holds(&(start..end), &self.place(Digest::new(words)))
+    fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
+        self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
     }
 
     /// Whether a run has a slot that may be the digest's.
@@ -291,18 +292,17 @@ enum Past {
     Forgotten,
 }
 
-/// [`Filter::contains`].
+/// [`Filter::contains`] of a digest's two words.
 struct Query<'a, R> {
     filter: &'a Adaptive<R>,
-    words: [u64; 2],
 }
 
-impl<R: Rule> Work for Query<'_, R> {
+impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
     type Outcome = bool;
 
     #[inline(always)]
-    fn run(self, words: impl Words) -> bool {
-        self.filter.holds_with(words, &self.filter.place(Digest::new(self.words)))
+    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
+        self.filter.holds_with(words, &self.filter.place(Digest::new([first, second])))
     }
 }
 
@@ -398,7 +398,7 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        tuned(Query { filter: self, words: digest.words() })
+        tuned_on(Query { filter: self }, digest.words().into())
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {

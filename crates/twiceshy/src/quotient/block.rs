@@ -36,6 +36,11 @@ const OFFSET: usize = RUNENDS + 8;
 const REMAINDERS: usize = OFFSET + 1;
 const PADDING: usize = 8;
 
+/// Where the state of a block with remainders of a byte is, and the bytes of such
+/// a block up to the state's eighth, which is a neighbour's where it has fewer.
+const BYTES_STATE: usize = REMAINDERS + SLOTS;
+const BYTES_BLOCK: usize = BYTES_STATE + 8;
+
 /// Blocks in one piece of memory.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
@@ -48,6 +53,9 @@ pub(crate) struct Blocks {
     stride: usize,
     /// As many remainders as one load is sure to have whole.
     lanes: Lanes,
+    /// Of the eight bytes from a variant's own on, its own; none where it has more
+    /// than eight.
+    extra_mask: u64,
 }
 
 /// A block's metadata.
@@ -70,7 +78,12 @@ impl Blocks {
             width,
             stride,
             lanes: Self::lanes_for(width),
+            extra_mask: Self::extra_mask_for(extra),
         }
+    }
+
+    fn extra_mask_for(extra: usize) -> u64 {
+        if extra > 8 { 0 } else { low_bits(8 * extra as u32) }
     }
 
     /// Bytes of a block.
@@ -203,26 +216,46 @@ impl Blocks {
         }
     }
 
-    /// Whether one of these slots holds one of the remainders: `first`, or a lane
-    /// of `others`, which are `lanes`.
+    /// `false` when none of these slots holds one of the remainders: `first`, or,
+    /// where its block's extra bytes are not zeros, a lane of `others`, which are
+    /// `lanes`.
     #[inline(always)]
-    pub(crate) fn any_of(
+    pub(crate) fn may_be_any_of(
         &self,
         mut slots: Range<usize>,
         first: u64,
         others: u64,
         lanes: &Lanes,
     ) -> bool {
-        match self.load_slots(&slots) {
-            Some((word, bits)) if self.width == 8 => {
-                let equal = bytes::common(word, others) & low_bits(bits / 8) as u32 != 0;
-                self.lanes.any_zero_below(word ^ self.lanes.broadcast(first), bits) | equal
-            }
-            _ => slots.any(|slot| {
-                let held = self.remainder(slot);
-                held == first || lanes.any_zero(others ^ lanes.broadcast(held))
-            }),
+        if let Some(found) = self.may_be_any_byte_of(&slots, first, others) {
+            return found;
         }
+        slots.any(|slot| {
+            let held = self.remainder(slot);
+            held == first || lanes.any_zero(others ^ lanes.broadcast(held))
+        })
+    }
+
+    /// [`Blocks::may_be_any_of`] for remainders of a byte, where one load has them
+    /// all. Whether a block has learned is a coin toss once filters have: no
+    /// branch on it, and the state is loaded beside the remainders, at a distance
+    /// that is known.
+    #[inline(always)]
+    fn may_be_any_byte_of(&self, slots: &Range<usize>, first: u64, others: u64) -> Option<bool> {
+        let (start, len) = (slots.start % SLOTS, slots.end - slots.start);
+        if self.width != 8 || len > 8 || start + len > SLOTS {
+            return None;
+        }
+        let at = slots.start / SLOTS * self.stride;
+        // No slots may be behind the last block.
+        let block: &[u8; BYTES_BLOCK] = self.bytes.get(at..at + BYTES_BLOCK)?.try_into().ok()?;
+        let held = word_from(block, REMAINDERS + start);
+        let state = word_from(block, BYTES_STATE) & self.extra_mask;
+        let learned = (state != 0) | (self.extra_mask == 0);
+        let wanted = low_bits(len as u32) as u32;
+        let equal = bytes::common(held, others) & wanted != 0;
+        let first = self.lanes.any_zero_below(held ^ self.lanes.broadcast(first), 8 * len as u32);
+        Some(first | (equal & learned))
     }
 
     /// The first of these slots that holds the remainder.
@@ -249,6 +282,13 @@ impl Blocks {
                 slots.len() - more.count()
             }
         }
+    }
+
+    /// Byte `index` of a variant's own of a block; `None` behind the last block.
+    #[inline(always)]
+    pub(crate) fn extra_byte(&self, block: usize, index: usize) -> Option<u8> {
+        let at = block * self.stride + REMAINDERS + 8 * self.width as usize + index;
+        self.bytes.get(at).copied()
     }
 
     /// A variant's own bytes of a block.
@@ -419,7 +459,8 @@ impl Blocks {
         bytes.extend_from_slice(data);
         bytes.resize(data.len() + PADDING, 0);
         let count = data.len() / stride;
-        Some(Blocks { bytes, count, width, stride, lanes: Self::lanes_for(width) })
+        let (lanes, extra_mask) = (Self::lanes_for(width), Self::extra_mask_for(extra));
+        Some(Blocks { bytes, count, width, stride, lanes, extra_mask })
     }
 
     #[inline(always)]
@@ -432,6 +473,12 @@ impl Blocks {
     fn store(&mut self, byte: usize, word: u64) {
         self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
     }
+}
+
+/// The eight bytes from `at` on.
+#[inline(always)]
+fn word_from(block: &[u8; BYTES_BLOCK], at: usize) -> u64 {
+    u64::from_le_bytes(block[at..at + 8].try_into().expect("a slice of eight bytes"))
 }
 
 /// Word `index` of some words' bytes.

@@ -15,7 +15,7 @@ use crate::spec::{Kind, Spec};
 
 use super::BlockCode;
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
 
 /// Extensions in one arithmetic code a block.
@@ -51,7 +51,7 @@ impl Rule for Extending {
     }
 
     fn decode(&self, state: &[u8]) -> Learned<Extension> {
-        Learned { epoch: 0, slots: self.code.decode(word(state)) }
+        Learned { epoch: 0, slots: self.code.decode(number(state)) }
     }
 
     fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
@@ -80,18 +80,14 @@ impl Rule for Extending {
         runs.any(run.clone(), place.remainder(self.width))
     }
 
-    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
-        let equal = remainder == place.remainder(self.width);
-        if equal && word(state) != 0 { None } else { Some(equal) }
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+        if remainder != place.remainder(self.width) {
+            return Some(false);
+        }
+        self.code.starts_with_zeros(number(state), index + 1).then_some(true)
     }
 
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
-        (0, self.code.decode_one(word(state), index))
+        (0, self.code.decode_one(number(state), index))
     }
-}
-
-fn word(state: &[u8]) -> u128 {
-    let mut word = [0; 16];
-    word[..state.len()].copy_from_slice(state);
-    u128::from_le_bytes(word)
 }

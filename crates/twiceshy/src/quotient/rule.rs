@@ -25,6 +25,24 @@ impl<S: Copy + Default> Learned<S> {
     }
 }
 
+/// Up to 16 bytes as a number, in two loads: a copy of a length that is not known
+/// beforehand is a call, and a load that has to wait for its stores.
+#[inline]
+pub(super) fn number(bytes: &[u8]) -> u128 {
+    /// Of two overlapping parts, whose common bytes are equal.
+    fn joined(first: u64, last: u64, distance: usize) -> u128 {
+        u128::from(first) | u128::from(last) << (8 * distance)
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return joined(u64::from_le_bytes(*first), u64::from_le_bytes(*last), bytes.len() - 8);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|four| u32::from_le_bytes(*four).into());
+        return joined(first, last, bytes.len() - 4);
+    }
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte))
+}
+
 /// What a variant makes of the general filter. A state of zeros is that of a
 /// block that never learned anything.
 pub trait Rule: Clone {

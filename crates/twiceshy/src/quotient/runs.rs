@@ -126,6 +126,12 @@ impl Runs {
         self.blocks.extra(block)
     }
 
+    /// [`Blocks::extra_byte`].
+    #[inline(always)]
+    pub(crate) fn extra_byte(&self, block: usize, index: usize) -> Option<u8> {
+        self.blocks.extra_byte(block, index)
+    }
+
     pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
         self.blocks.extra_mut(block)
     }
@@ -291,16 +297,16 @@ impl Runs {
         self.blocks.any(slots, remainder)
     }
 
-    /// [`Blocks::any_of`].
+    /// [`Blocks::may_be_any_of`].
     #[inline(always)]
-    pub(crate) fn any_of(
+    pub(crate) fn may_be_any_of(
         &self,
         slots: Range<usize>,
         first: u64,
         others: u64,
         lanes: &Lanes,
     ) -> bool {
-        self.blocks.any_of(slots, first, others, lanes)
+        self.blocks.may_be_any_of(slots, first, others, lanes)
     }
 
     /// Takes the first slot with this remainder out of a quotient's run; `None`

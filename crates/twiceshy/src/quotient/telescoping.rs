@@ -33,7 +33,7 @@ use crate::spec::{Code, Kind, Spec, WhenSpent};
 use super::BlockCode;
 use super::block::SLOTS;
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
 
 /// Selectors in one arithmetic code a block.
@@ -66,9 +66,31 @@ impl Telescoping {
     #[inline(always)]
     fn parts(&self, state: &[u8]) -> (u8, u128) {
         let (code, epoch) = state.split_at(self.code_bytes);
-        let mut word = [0; 16];
-        word[..code.len()].copy_from_slice(code);
-        (epoch.first().copied().unwrap_or(0), u128::from_le_bytes(word))
+        (epoch.first().copied().unwrap_or(0), number(code))
+    }
+
+    /// [`Rule::may_be_in`] for a run in blocks of any epochs. Out of line and of
+    /// bare numbers, so that other queries stay in registers.
+    #[inline(never)]
+    fn may_be_in_epochs(
+        &self,
+        runs: &Runs,
+        start: usize,
+        end: usize,
+        first: u64,
+        second: u64,
+    ) -> bool {
+        let epoch_of = |block: usize| runs.extra_byte(block, self.code_bytes).unwrap_or(0);
+        let block = start / SLOTS;
+        let epoch = epoch_of(block);
+        // Hardly any are in blocks of several.
+        if (block + 1..end.div_ceil(SLOTS)).any(|block| epoch_of(block) != epoch) {
+            return true;
+        }
+        let place = Place::new(Digest::new([first, second]), runs.quotients());
+        let Some(lanes) = &self.lanes else { return start != end };
+        let others = place.digest.rehashed(u64::from(epoch)).word(1) >> (64 - lanes.bits());
+        runs.may_be_any_of(start..end, self.remainder(&place, epoch, 0), others, lanes)
     }
 
     /// Whether any remainder of the digest is this one.
@@ -165,28 +187,24 @@ impl Rule for Telescoping {
     #[inline(always)]
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         let Some(lanes) = &self.lanes else { return run.start != run.end };
-        if !self.reseeds {
-            let others = place.digest.word(1) >> (64 - lanes.bits());
-            return runs.any_of(run.clone(), place.remainder(self.width), others, lanes);
+        if self.reseeds {
+            let block = run.start / SLOTS;
+            // An empty run may be behind the last block.
+            let epoch = runs.extra_byte(block, self.code_bytes).unwrap_or(0);
+            // Most runs are in one block, and most blocks were never spent.
+            if epoch != 0 || run.end > (block + 1) * SLOTS {
+                let [first, second] = place.digest.words();
+                return self.may_be_in_epochs(runs, run.start, run.end, first, second);
+            }
         }
-        let epoch_of = |block: usize| runs.extra(block)[self.code_bytes];
-        // Whether the run is empty cannot be foreseen: no branch on it. An empty
-        // one may be behind the last block.
-        let block = (run.start / SLOTS).min(runs.block_count() - 1);
-        let epoch = epoch_of(block);
-        // Most runs are in one block, and hardly any in blocks of several epochs.
-        if (block + 1..run.end.div_ceil(SLOTS)).any(|block| epoch_of(block) != epoch) {
-            return true;
-        }
-        let first = self.remainder(place, epoch, 0);
-        let others = place.digest.rehashed(u64::from(epoch)).word(1) >> (64 - lanes.bits());
-        runs.any_of(run.clone(), first, others, lanes)
+        let others = place.digest.word(1) >> (64 - lanes.bits());
+        runs.may_be_any_of(run.clone(), place.remainder(self.width), others, lanes)
     }
 
-    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         let (epoch, code) = self.parts(state);
         let first = self.remainder(place, epoch, 0);
-        if code == 0 {
+        if self.code.starts_with_zeros(code, index + 1) {
             return Some(remainder == first);
         }
         // The run has a slot that matches some remainder; this may be another.
