@@ -1,12 +1,35 @@
-//! The eight bytes of one word against the eight of another, all pairs at once.
+//! The bytes of one word against others, all pairs at once.
 //!
 //! On x86-64 with the vector instructions that every such processor has; elsewhere
 //! by the twin, rotation by rotation. A test compares the two.
 
-/// Which bytes of `word`, one bit each, are equal to any byte of `values`.
+use super::word::low_bits;
+
+/// 1 in every byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
+/// The high bit of every byte.
+const HIGHS: u64 = ONES << 7;
+
+/// Whether any of the lowest `len` bytes (0 to 8) of `word` is `value`.
+#[inline(always)]
+pub(crate) fn any_equal(word: u64, len: u32, value: u64) -> bool {
+    let difference = word ^ value * ONES;
+    // The lowest byte that is zero borrows for certain; those above it may.
+    difference.wrapping_sub(ONES) & !difference & HIGHS & low_bits(8 * len) != 0
+}
+
+/// Whether any of the lowest `len` bytes (0 to 8) of `word` is equal to any byte of
+/// `values`.
+#[inline(always)]
+pub(crate) fn any_common(word: u64, len: u32, values: u64) -> bool {
+    common(word, values) & (0x101 * low_bits(len) as u32) != 0
+}
+
+/// Which bytes of `word` are equal to any byte of `values`: bit `i` or bit `8 + i`
+/// is set for byte `i`.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-pub(crate) fn common(word: u64, values: u64) -> u32 {
+fn common(word: u64, values: u64) -> u32 {
     // SAFETY: every x86-64 processor has SSE2.
     unsafe { vectors(word, values) }
 }
@@ -36,24 +59,22 @@ fn vectors(word: u64, values: u64) -> u32 {
             _mm_cmpeq_epi8(word, _mm_unpackhi_epi32(high, high)),
         ),
     );
-    let marks = _mm_movemask_epi8(found) as u32;
-    (marks | marks >> 8) & 0xff
+    _mm_movemask_epi8(found) as u32
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) use twin as common;
+use twin as common;
 
 /// The safe twin of [`common`].
 #[cfg(any(test, not(all(target_arch = "x86_64", not(miri)))))]
 #[inline(always)]
-pub(crate) fn twin(word: u64, values: u64) -> u32 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
+fn twin(word: u64, values: u64) -> u32 {
     let mut zeros = 0;
     for turn in 0..8 {
         let difference = word ^ values.rotate_left(8 * turn);
         // The high bit of each byte that is zero.
         let low = (difference & (ONES * 0x7f)) + ONES * 0x7f;
-        zeros |= !(low | difference) & (ONES << 7);
+        zeros |= !(low | difference) & HIGHS;
     }
     // One bit of each byte to the top, side by side.
     ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
@@ -75,8 +96,16 @@ mod tests {
             let expected = (0..8)
                 .filter(|&at| values_of.contains(&word.to_le_bytes()[at]))
                 .fold(0, |marks, at| marks | 1 << at);
-            assert_eq!(twin(word, values), expected, "{word:x} {values:x}");
-            assert_eq!(common(word, values), expected, "{word:x} {values:x}");
+            let folded = |marks: u32| (marks | marks >> 8) & 0xff;
+            assert_eq!(folded(twin(word, values)), expected, "{word:x} {values:x}");
+            assert_eq!(folded(common(word, values)), expected, "{word:x} {values:x}");
+            for len in 0..=8 {
+                let any = expected & low_bits(len) as u32 != 0;
+                assert_eq!(any_common(word, len, values), any, "{word:x} {values:x} {len}");
+                let value = values_of[0];
+                let any = word.to_le_bytes()[..len as usize].contains(&value);
+                assert_eq!(any_equal(word, len, value.into()), any, "{word:x} {value:x} {len}");
+            }
         }
     }
 }

@@ -21,6 +21,10 @@ pub(crate) trait Words: Copy {
     /// The positions of set bits number `index` (below 64) and `index + more`,
     /// where `more` is 0 or 1: without a branch on it.
     fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32);
+
+    /// Does some work in the same way, out of line: the rare part of an operation,
+    /// at whose end it costs the rest neither registers nor instructions.
+    fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome;
 }
 
 /// An operation that searches words.
@@ -177,6 +181,13 @@ mod intrinsics {
         work.run_on(words, input)
     }
 
+    /// [`compiled`], and never a part of another.
+    #[inline(never)]
+    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled_apart<I, W: WorkOn<I>>(words: Bmi2, work: W, input: I) -> W::Outcome {
+        work.run_on(words, input)
+    }
+
     impl Words for Bmi2 {
         #[inline(always)]
         fn select(self, word: u64, index: u32) -> u32 {
@@ -189,6 +200,12 @@ mod intrinsics {
             let number = 1 << index;
             // SAFETY: `found` alone makes `self`, and only with every feature.
             unsafe { (nth(word, number), nth(word, number << more)) }
+        }
+
+        #[inline(always)]
+        fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { compiled_apart(self, work, input) }
         }
     }
 
@@ -238,6 +255,11 @@ impl Words for Portable {
     #[inline]
     fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32) {
         (self.select(word, index), self.select(word, index + more))
+    }
+
+    #[inline(never)]
+    fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
+        work.run_on(self, input)
     }
 }
 

@@ -24,7 +24,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
-use crate::bits::word::{WorkOn, Words, Work, tuned, tuned_on};
+use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -135,9 +135,6 @@ impl<R: Rule> Adaptive<R> {
     pub fn decodes(&self, digest: Digest) -> usize {
         let place = self.place(digest);
         let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
-        if !self.rule.may_be_in(&self.runs, &run, &place) {
-            return 0;
-        }
         let mut decodes = 0;
         let _ = run.any(|slot| {
             let remainder = self.runs.remainder(slot);
@@ -172,18 +169,37 @@ impl<R: Rule> Adaptive<R> {
 
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
-        let (_, run) = self.runs.find(words, place.quotient);
-        let [first, second] = place.digest.words();
-        self.rule.may_be_in(&self.runs, &run, place)
-            && self.look(run.start, run.end, first, second)
+        match self.runs.find_near(words, place.quotient).1 {
+            Some(run) => self.holds_in(&run, place),
+            None => words.apart(FarQuery { filter: self }, place.digest.words().into()),
+        }
     }
 
-    /// [`Adaptive::run_holds`] for the few queries that have to know. Out of line
-    /// and of bare numbers, so that the others stay in registers.
+    /// Whether the digest's run, which this is, has a slot that may be its. All
+    /// that is not done at once is out of line, behind it, and told bare numbers:
+    /// most queries then end without a call, and stay in registers.
+    #[inline(always)]
+    fn holds_in(&self, run: &Range<usize>, place: &Place) -> bool {
+        let [first, second] = place.digest.words();
+        match self.rule.may_be_in_at_once(&self.runs, run, place) {
+            Some(false) => false,
+            Some(true) => self.look(run.start, run.end, first, second),
+            None => self.search(run.start, run.end, first, second),
+        }
+    }
+
+    /// [`Adaptive::run_holds`] for the few queries that have to know.
     #[cold]
     #[inline(never)]
     fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
         self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
+    }
+
+    /// [`Adaptive::holds_in`] in more than one step.
+    #[inline(never)]
+    fn search(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
+        let (run, place) = (start..end, self.place(Digest::new([first, second])));
+        self.rule.may_be_in(&self.runs, &run, &place) && self.run_holds(&run, &place)
     }
 
     /// Whether a run has a slot that may be the digest's.
@@ -303,6 +319,21 @@ impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
     #[inline(always)]
     fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
         self.filter.holds_with(words, &self.filter.place(Digest::new([first, second])))
+    }
+}
+
+/// [`Filter::contains`] of a digest's two words, wherever its run is.
+struct FarQuery<'a, R> {
+    filter: &'a Adaptive<R>,
+}
+
+impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
+        let place = self.filter.place(Digest::new([first, second]));
+        self.filter.holds_in(&self.filter.runs.find_far(words, place.quotient), &place)
     }
 }
 

@@ -21,7 +21,6 @@
 
 use std::ops::Range;
 
-use crate::bits::bytes;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
 use crate::bits::prefetch::prefetch;
@@ -36,10 +35,10 @@ const OFFSET: usize = RUNENDS + 8;
 const REMAINDERS: usize = OFFSET + 1;
 const PADDING: usize = 8;
 
-/// Where the state of a block with remainders of a byte is, and the bytes of such
-/// a block up to the state's eighth, which is a neighbour's where it has fewer.
-const BYTES_STATE: usize = REMAINDERS + SLOTS;
-const BYTES_BLOCK: usize = BYTES_STATE + 8;
+/// Where a variant's own bytes are in a block with remainders of a byte, and the
+/// bytes up to their eighth, which is a neighbour's where there are fewer.
+const BYTES_EXTRA: usize = REMAINDERS + SLOTS;
+const BYTES_BLOCK: usize = BYTES_EXTRA + 8;
 
 /// Blocks in one piece of memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,9 +52,6 @@ pub(crate) struct Blocks {
     stride: usize,
     /// As many remainders as one load is sure to have whole.
     lanes: Lanes,
-    /// Of the eight bytes from a variant's own on, its own; none where it has more
-    /// than eight.
-    extra_mask: u64,
 }
 
 /// A block's metadata.
@@ -64,6 +60,22 @@ pub(crate) struct Head {
     pub(crate) occupieds: u64,
     pub(crate) runends: u64,
     pub(crate) offset: u8,
+}
+
+/// Some neighbouring slots with remainders of a byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    /// Their remainders, from the lowest bits up; above them are others.
+    pub(crate) held: u64,
+    /// How many they are.
+    pub(crate) len: u32,
+    /// Eight bytes from the first of a variant's own on: a neighbour's above its.
+    pub(crate) extra: u64,
+}
+
+impl Bytes {
+    /// The most that a load has.
+    const MOST: usize = 8;
 }
 
 impl Blocks {
@@ -78,12 +90,7 @@ impl Blocks {
             width,
             stride,
             lanes: Self::lanes_for(width),
-            extra_mask: Self::extra_mask_for(extra),
         }
-    }
-
-    fn extra_mask_for(extra: usize) -> u64 {
-        if extra > 8 { 0 } else { low_bits(8 * extra as u32) }
     }
 
     /// Bytes of a block.
@@ -193,6 +200,10 @@ impl Blocks {
     /// they are; above them are others. `None` where one load does not have all.
     #[inline(always)]
     fn load_slots(&self, slots: &Range<usize>) -> Option<(u64, u32)> {
+        if self.width == 8 {
+            let bytes = self.load_bytes(slots)?;
+            return Some((bytes.held, 8 * bytes.len));
+        }
         // Not `len`, which is three times as long.
         let len = slots.end - slots.start;
         let bits = len * self.width as usize;
@@ -205,57 +216,38 @@ impl Blocks {
         Some((word_at(eight, 0) >> shift, bits as u32))
     }
 
-    /// Whether one of these slots holds the remainder.
+    /// These slots, of remainders of a byte; `None` where one load does not have
+    /// all. With distances that are known one comparison shows that all of it is
+    /// there.
     #[inline(always)]
-    pub(crate) fn any(&self, mut slots: Range<usize>, remainder: u64) -> bool {
-        match self.load_slots(&slots) {
-            Some((word, bits)) => {
-                self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits)
-            }
-            None => slots.any(|slot| self.remainder(slot) == remainder),
-        }
-    }
-
-    /// `false` when none of these slots holds one of the remainders: `first`, or,
-    /// where its block's extra bytes are not zeros, a lane of `others`, which are
-    /// `lanes`.
-    #[inline(always)]
-    pub(crate) fn may_be_any_of(
-        &self,
-        mut slots: Range<usize>,
-        first: u64,
-        others: u64,
-        lanes: &Lanes,
-    ) -> bool {
-        if let Some(found) = self.may_be_any_byte_of(&slots, first, others) {
-            return found;
-        }
-        slots.any(|slot| {
-            let held = self.remainder(slot);
-            held == first || lanes.any_zero(others ^ lanes.broadcast(held))
-        })
-    }
-
-    /// [`Blocks::may_be_any_of`] for remainders of a byte, where one load has them
-    /// all. Whether a block has learned is a coin toss once filters have: no
-    /// branch on it, and the state is loaded beside the remainders, at a distance
-    /// that is known.
-    #[inline(always)]
-    fn may_be_any_byte_of(&self, slots: &Range<usize>, first: u64, others: u64) -> Option<bool> {
+    pub(crate) fn load_bytes(&self, slots: &Range<usize>) -> Option<Bytes> {
+        debug_assert!(self.width == 8, "remainders of {} bits", self.width);
         let (start, len) = (slots.start % SLOTS, slots.end - slots.start);
-        if self.width != 8 || len > 8 || start + len > SLOTS {
+        if len > Bytes::MOST || start + len > SLOTS {
             return None;
         }
         let at = slots.start / SLOTS * self.stride;
         // No slots may be behind the last block.
         let block: &[u8; BYTES_BLOCK] = self.bytes.get(at..at + BYTES_BLOCK)?.try_into().ok()?;
-        let held = word_from(block, REMAINDERS + start);
-        let state = word_from(block, BYTES_STATE) & self.extra_mask;
-        let learned = (state != 0) | (self.extra_mask == 0);
-        let wanted = low_bits(len as u32) as u32;
-        let equal = bytes::common(held, others) & wanted != 0;
-        let first = self.lanes.any_zero_below(held ^ self.lanes.broadcast(first), 8 * len as u32);
-        Some(first | (equal & learned))
+        Some(Bytes {
+            held: word_from(block, REMAINDERS + start),
+            len: len as u32,
+            extra: word_from(block, BYTES_EXTRA),
+        })
+    }
+
+    /// Whether one of these slots holds the remainder.
+    #[inline(always)]
+    pub(crate) fn any(&self, mut slots: Range<usize>, remainder: u64) -> bool {
+        self.any_at_once(&slots, remainder)
+            .unwrap_or_else(|| slots.any(|slot| self.remainder(slot) == remainder))
+    }
+
+    /// [`Blocks::any`] where one load has all slots.
+    #[inline(always)]
+    pub(crate) fn any_at_once(&self, slots: &Range<usize>, remainder: u64) -> Option<bool> {
+        let (word, bits) = self.load_slots(slots)?;
+        Some(self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits))
     }
 
     /// The first of these slots that holds the remainder.
@@ -282,13 +274,6 @@ impl Blocks {
                 slots.len() - more.count()
             }
         }
-    }
-
-    /// Byte `index` of a variant's own of a block; `None` behind the last block.
-    #[inline(always)]
-    pub(crate) fn extra_byte(&self, block: usize, index: usize) -> Option<u8> {
-        let at = block * self.stride + REMAINDERS + 8 * self.width as usize + index;
-        self.bytes.get(at).copied()
     }
 
     /// A variant's own bytes of a block.
@@ -459,8 +444,7 @@ impl Blocks {
         bytes.extend_from_slice(data);
         bytes.resize(data.len() + PADDING, 0);
         let count = data.len() / stride;
-        let (lanes, extra_mask) = (Self::lanes_for(width), Self::extra_mask_for(extra));
-        Some(Blocks { bytes, count, width, stride, lanes, extra_mask })
+        Some(Blocks { bytes, count, width, stride, lanes: Self::lanes_for(width) })
     }
 
     #[inline(always)]

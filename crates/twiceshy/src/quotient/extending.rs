@@ -75,9 +75,13 @@ impl Rule for Extending {
         (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
     }
 
-    #[inline(always)]
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         runs.any(run.clone(), place.remainder(self.width))
+    }
+
+    #[inline(always)]
+    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool> {
+        runs.any_at_once(run, place.remainder(self.width))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

@@ -92,6 +92,10 @@ pub trait Rule: Clone {
     /// what most queries end with.
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
 
+    /// [`Rule::may_be_in`] where it can be said in one step, which no query should
+    /// need more than: this is inlined, with no loop and no call.
+    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool>;
+
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;

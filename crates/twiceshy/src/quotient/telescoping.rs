@@ -25,7 +25,9 @@
 
 use std::ops::Range;
 
+use crate::bits::bytes;
 use crate::bits::lanes::Lanes;
+use crate::bits::word::low_bits;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
@@ -48,6 +50,17 @@ pub struct Telescoping {
     /// is a single bit, which says nothing anyway.
     lanes: Option<Lanes>,
     reseeds: bool,
+    /// Where remainders have a byte and a block's state is in one load.
+    at_once: Option<Masks>,
+}
+
+/// Of a load from a block's state on, which may be longer.
+#[derive(Clone)]
+struct Masks {
+    /// All that is the block's.
+    state: u64,
+    /// Its epoch.
+    epoch: u64,
 }
 
 impl Telescoping {
@@ -69,39 +82,20 @@ impl Telescoping {
         (epoch.first().copied().unwrap_or(0), number(code))
     }
 
-    /// [`Rule::may_be_in`] for a run in blocks of any epochs. Out of line and of
-    /// bare numbers, so that other queries stay in registers.
-    #[inline(never)]
-    fn may_be_in_epochs(
-        &self,
-        runs: &Runs,
-        start: usize,
-        end: usize,
-        first: u64,
-        second: u64,
-    ) -> bool {
-        let epoch_of = |block: usize| runs.extra_byte(block, self.code_bytes).unwrap_or(0);
-        let block = start / SLOTS;
-        let epoch = epoch_of(block);
-        // Hardly any are in blocks of several.
-        if (block + 1..end.div_ceil(SLOTS)).any(|block| epoch_of(block) != epoch) {
-            return true;
-        }
-        let place = Place::new(Digest::new([first, second]), runs.quotients());
-        let Some(lanes) = &self.lanes else { return start != end };
-        let others = place.digest.rehashed(u64::from(epoch)).word(1) >> (64 - lanes.bits());
-        runs.may_be_any_of(start..end, self.remainder(&place, epoch, 0), others, lanes)
-    }
-
     /// Whether any remainder of the digest is this one.
     #[inline(always)]
     fn has(&self, remainder: u64, first: u64, digest: Digest) -> bool {
         remainder == first
             || self.lanes.as_ref().is_none_or(|lanes| {
-                let others = digest.word(1) >> (64 - lanes.bits());
-                lanes.any_zero(others ^ lanes.broadcast(remainder))
+                lanes.any_zero(lanes_of(digest, lanes) ^ lanes.broadcast(remainder))
             })
     }
+}
+
+/// A digest's remainders from 1 on.
+#[inline(always)]
+fn lanes_of(digest: Digest, lanes: &Lanes) -> u64 {
+    digest.word(1) >> (64 - lanes.bits())
 }
 
 /// Remainder number `selector` of a digest whose number 0 is `first`.
@@ -144,6 +138,10 @@ impl Rule for Telescoping {
             code_bytes: budget as usize / 8,
             lanes: Lanes::new(64 / spec.f, spec.f),
             reseeds,
+            at_once: (spec.f == 8 && spec.budget <= 64).then(|| {
+                let (state, code) = (low_bits(spec.budget), low_bits(budget));
+                Masks { state, epoch: state ^ code }
+            }),
         }
     }
 
@@ -184,21 +182,37 @@ impl Rule for Telescoping {
         })
     }
 
-    #[inline(always)]
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        let epoch_of = |block: usize| runs.extra(block).get(self.code_bytes).copied().unwrap_or(0);
+        let mut epochs = (run.start / SLOTS..run.end.div_ceil(SLOTS)).map(epoch_of);
+        // No slots may be behind the last block.
+        let Some(epoch) = epochs.next() else { return false };
         let Some(lanes) = &self.lanes else { return run.start != run.end };
-        if self.reseeds {
-            let block = run.start / SLOTS;
-            // An empty run may be behind the last block.
-            let epoch = runs.extra_byte(block, self.code_bytes).unwrap_or(0);
-            // Most runs are in one block, and most blocks were never spent.
-            if epoch != 0 || run.end > (block + 1) * SLOTS {
-                let [first, second] = place.digest.words();
-                return self.may_be_in_epochs(runs, run.start, run.end, first, second);
-            }
+        // Hardly any run is in blocks of several.
+        if epochs.any(|other| other != epoch) {
+            return true;
         }
-        let others = place.digest.word(1) >> (64 - lanes.bits());
-        runs.may_be_any_of(run.clone(), place.remainder(self.width), others, lanes)
+        let digest = place.digest.rehashed(u64::from(epoch));
+        let (first, others) = (self.remainder(place, epoch, 0), lanes_of(digest, lanes));
+        run.clone().any(|slot| {
+            let held = runs.remainder(slot);
+            held == first || lanes.any_zero(others ^ lanes.broadcast(held))
+        })
+    }
+
+    /// For remainders of a byte. Whether the run is empty and whether its block has
+    /// learned cannot be foreseen: no branch on either.
+    #[inline(always)]
+    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool> {
+        let masks = self.at_once.as_ref()?;
+        let bytes = runs.load_bytes(run)?;
+        if bytes.extra & masks.epoch != 0 {
+            return None;
+        }
+        let learned = bytes.extra & masks.state != 0;
+        let first = bytes::any_equal(bytes.held, bytes.len, place.remainder(8));
+        let others = if learned { bytes.len } else { 0 };
+        Some(first | bytes::any_common(bytes.held, others, place.digest.word(1)))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

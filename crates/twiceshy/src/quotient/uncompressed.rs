@@ -51,12 +51,16 @@ impl Rule for Uncompressed {
         next_selector(selector.into(), u8::MAX.into(), remainders).map(|selector| selector as u8)
     }
 
-    #[inline(always)]
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| {
             let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
             runs.remainder(slot) == self.remainder(place, 0, selector)
         })
+    }
+
+    #[inline(always)]
+    fn may_be_in_at_once(&self, _: &Runs, run: &Range<usize>, _: &Place) -> Option<bool> {
+        if run.start == run.end { Some(false) } else { None }
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
