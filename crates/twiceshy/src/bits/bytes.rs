@@ -3,26 +3,24 @@
 //! On x86-64 with the vector instructions that every such processor has; elsewhere
 //! by the twin, rotation by rotation. A test compares the two.
 
-use super::word::low_bits;
-
 /// 1 in every byte.
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// The high bit of every byte.
 const HIGHS: u64 = ONES << 7;
 
-/// Whether any of the lowest `len` bytes (0 to 8) of `word` is `value`.
+/// Whether any of the lowest `len` bytes (0 to 7) of `word` is `value`.
 #[inline(always)]
 pub(crate) fn any_equal(word: u64, len: u32, value: u64) -> bool {
     let difference = word ^ value * ONES;
     // The lowest byte that is zero borrows for certain; those above it may.
-    difference.wrapping_sub(ONES) & !difference & HIGHS & low_bits(8 * len) != 0
+    difference.wrapping_sub(ONES) & !difference & HIGHS & ((1 << (8 * len)) - 1) != 0
 }
 
-/// Whether any of the lowest `len` bytes (0 to 8) of `word` is equal to any byte of
+/// Whether any of the lowest `len` bytes (0 to 7) of `word` is equal to any byte of
 /// `values`.
 #[inline(always)]
 pub(crate) fn any_common(word: u64, len: u32, values: u64) -> bool {
-    common(word, values) & (0x101 * low_bits(len) as u32) != 0
+    common(word, values) & (0x101 * ((1 << len) - 1)) != 0
 }
 
 /// Which bytes of `word` are equal to any byte of `values`: bit `i` or bit `8 + i`
@@ -99,8 +97,8 @@ mod tests {
             let folded = |marks: u32| (marks | marks >> 8) & 0xff;
             assert_eq!(folded(twin(word, values)), expected, "{word:x} {values:x}");
             assert_eq!(folded(common(word, values)), expected, "{word:x} {values:x}");
-            for len in 0..=8 {
-                let any = expected & low_bits(len) as u32 != 0;
+            for len in 0..8 {
+                let any = expected & ((1 << len) - 1) != 0;
                 assert_eq!(any_common(word, len, values), any, "{word:x} {values:x} {len}");
                 let value = values_of[0];
                 let any = word.to_le_bytes()[..len as usize].contains(&value);

@@ -304,7 +304,13 @@ impl<A: Alphabet> Coder<A> {
         symbols
     }
 
-    /// Whether the first `count` slots are zeros: one look at a table.
+    /// For each number of slots the code, of those that fit the budget, from which
+    /// on they are not all zeros; `None` where codes are longer than a word.
+    pub(crate) fn zeros(&self) -> Option<[u64; SLOTS + 1]> {
+        self.is_narrow().then(|| self.untouched.map(u64::truncate))
+    }
+
+    /// Whether the first `count` slots are zeros: one look at that table.
     #[inline]
     pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
         self.within(code) < self.untouched[count]

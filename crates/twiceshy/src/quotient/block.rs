@@ -69,13 +69,16 @@ pub(crate) struct Bytes {
     pub(crate) held: u64,
     /// How many they are.
     pub(crate) len: u32,
+    /// The slot behind the last, counted from the block's first: at most 64.
+    pub(crate) end: usize,
     /// Eight bytes from the first of a variant's own on: a neighbour's above its.
     pub(crate) extra: u64,
 }
 
 impl Bytes {
-    /// The most that a load has.
-    const MOST: usize = 8;
+    /// The most that are taken at once: one less than a load has, so that a mask
+    /// of them is one shift.
+    const MOST: usize = 7;
 }
 
 impl Blocks {
@@ -232,6 +235,7 @@ impl Blocks {
         Some(Bytes {
             held: word_from(block, REMAINDERS + start),
             len: len as u32,
+            end: start + len,
             extra: word_from(block, BYTES_EXTRA),
         })
     }

@@ -51,16 +51,18 @@ pub struct Telescoping {
     lanes: Option<Lanes>,
     reseeds: bool,
     /// Where remainders have a byte and a block's state is in one load.
-    at_once: Option<Masks>,
+    at_once: Option<AtOnce>,
 }
 
-/// Of a load from a block's state on, which may be longer.
+/// What a query needs of a block's state, as one load has it.
 #[derive(Clone)]
-struct Masks {
-    /// All that is the block's.
-    state: u64,
-    /// Its epoch.
+struct AtOnce {
+    /// Which bits are its code.
+    code: u64,
+    /// Which are its epoch.
     epoch: u64,
+    /// The first code that is not of this many zeros at least, followed by others.
+    zeros: [u64; SLOTS + 1],
 }
 
 impl Telescoping {
@@ -129,19 +131,21 @@ impl Rule for Telescoping {
     fn new(spec: &Spec) -> Self {
         let reseeds = spec.spent == WhenSpent::Reseed;
         let budget = if reseeds { spec.budget - 8 } else { spec.budget };
+        let code = match spec.code {
+            Code::Tuned => SelectorCode::tuned(budget),
+            Code::General => SelectorCode::general(spec.f, budget),
+        };
+        let at_once = code.zeros().filter(|_| spec.f == 8 && spec.budget <= 64).map(|zeros| {
+            let (code, state) = (low_bits(budget), low_bits(spec.budget));
+            AtOnce { code, epoch: state ^ code, zeros }
+        });
         Telescoping {
-            code: match spec.code {
-                Code::Tuned => SelectorCode::tuned(budget),
-                Code::General => SelectorCode::general(spec.f, budget),
-            },
+            code,
             width: spec.f,
             code_bytes: budget as usize / 8,
             lanes: Lanes::new(64 / spec.f, spec.f),
             reseeds,
-            at_once: (spec.f == 8 && spec.budget <= 64).then(|| {
-                let (state, code) = (low_bits(spec.budget), low_bits(budget));
-                Masks { state, epoch: state ^ code }
-            }),
+            at_once,
         }
     }
 
@@ -204,12 +208,13 @@ impl Rule for Telescoping {
     /// learned cannot be foreseen: no branch on either.
     #[inline(always)]
     fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool> {
-        let masks = self.at_once.as_ref()?;
+        let at_once = self.at_once.as_ref()?;
         let bytes = runs.load_bytes(run)?;
-        if bytes.extra & masks.epoch != 0 {
+        if bytes.extra & at_once.epoch != 0 {
             return None;
         }
-        let learned = bytes.extra & masks.state != 0;
+        // Where no slot up to the run's last has learned, all hold remainder 0.
+        let learned = bytes.extra & at_once.code >= at_once.zeros[bytes.end];
         let first = bytes::any_equal(bytes.held, bytes.len, place.remainder(8));
         let others = if learned { bytes.len } else { 0 };
         Some(first | bytes::any_common(bytes.held, others, place.digest.word(1)))
