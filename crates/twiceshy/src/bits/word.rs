@@ -12,8 +12,10 @@
 //! once for a whole operation, which is compiled twice. Elsewhere, and under
 //! Miri, only the safe twin is there. Tests drive both.
 
-/// How bits are found in words.
-pub(crate) trait Words: Copy {
+use super::bytes::{self, Candidates};
+
+/// How bits and bytes are found in words.
+pub trait Words: Copy {
     /// The position of set bit number `index`, counted from 0 at the lowest; 64
     /// where there are not so many.
     fn select(self, word: u64, index: u32) -> u32;
@@ -25,10 +27,13 @@ pub(crate) trait Words: Copy {
     /// Does some work in the same way, out of line: the rare part of an operation,
     /// at whose end it costs the rest neither registers nor instructions.
     fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome;
+
+    /// Whether some bytes of `word` are candidates.
+    fn any_byte(self, word: u64, candidates: Candidates) -> bool;
 }
 
 /// An operation that searches words.
-pub(crate) trait Work {
+pub trait Work {
     /// What comes of it.
     type Outcome;
 
@@ -40,7 +45,7 @@ pub(crate) trait Work {
 /// An operation that searches words and is told something beside itself. What
 /// has more than two words is handed on in memory, so a query and its digest go
 /// apart, both in registers.
-pub(crate) trait WorkOn<I> {
+pub trait WorkOn<I> {
     /// What comes of it.
     type Outcome;
 
@@ -68,8 +73,8 @@ pub(crate) fn tuned<W: Work>(work: W) -> W::Outcome {
 #[inline(always)]
 pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let Some(bmi2) = intrinsics::Bmi2::found() {
-        return bmi2.run(work, input);
+    if let Some(level) = intrinsics::Level3::found() {
+        return level.run(work, input);
     }
     portable(work, input)
 }
@@ -135,7 +140,8 @@ mod intrinsics {
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{WorkOn, Words};
+    use super::{Words, WorkOn};
+    use crate::bits::bytes::{self, Candidates};
 
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
@@ -145,18 +151,19 @@ mod intrinsics {
     /// feature.
     static FEATURES: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// Proof that this processor has BMI1, BMI2, LZCNT and POPCNT.
+    /// Proof that this processor has AVX2, BMI1, BMI2, LZCNT and POPCNT, which come
+    /// together: most of what is called x86-64-v3.
     #[derive(Clone, Copy)]
-    pub(super) struct Bmi2(());
+    pub(super) struct Level3(());
 
-    impl Bmi2 {
+    impl Level3 {
         #[inline(always)]
         pub(super) fn found() -> Option<Self> {
             let present = match FEATURES.load(Ordering::Relaxed) {
                 UNKNOWN => look(),
                 known => known == PRESENT,
             };
-            present.then_some(Bmi2(()))
+            present.then_some(Level3(()))
         }
 
         #[inline(always)]
@@ -168,7 +175,8 @@ mod intrinsics {
 
     #[cold]
     fn look() -> bool {
-        let present = is_x86_feature_detected!("bmi1")
+        let present = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
@@ -176,19 +184,19 @@ mod intrinsics {
         present
     }
 
-    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn compiled<I, W: WorkOn<I>>(words: Bmi2, work: W, input: I) -> W::Outcome {
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {
         work.run_on(words, input)
     }
 
     /// [`compiled`], and never a part of another.
     #[inline(never)]
-    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn compiled_apart<I, W: WorkOn<I>>(words: Bmi2, work: W, input: I) -> W::Outcome {
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled_apart<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {
         work.run_on(words, input)
     }
 
-    impl Words for Bmi2 {
+    impl Words for Level3 {
         #[inline(always)]
         fn select(self, word: u64, index: u32) -> u32 {
             // SAFETY: `found` alone makes `self`, and only with every feature.
@@ -206,6 +214,12 @@ mod intrinsics {
         fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
             // SAFETY: `found` alone makes `self`, and only with every feature.
             unsafe { compiled_apart(self, work, input) }
+        }
+
+        #[inline(always)]
+        fn any_byte(self, word: u64, candidates: Candidates) -> bool {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { bytes::any_wide(word, candidates) }
         }
     }
 
@@ -261,6 +275,11 @@ impl Words for Portable {
     fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
         work.run_on(self, input)
     }
+
+    #[inline]
+    fn any_byte(self, word: u64, candidates: Candidates) -> bool {
+        bytes::any(word, candidates)
+    }
 }
 
 #[cfg(test)]
@@ -277,6 +296,16 @@ mod tests {
         (0..bit).map(|at| (word >> at & 1) as u32).sum()
     }
 
+    struct Select(u64);
+
+    impl WorkOn<u32> for Select {
+        type Outcome = u32;
+
+        fn run_on(self, words: impl Words, index: u32) -> u32 {
+            words.select(self.0, index)
+        }
+    }
+
     struct Compare(u64);
 
     impl Work for Compare {
@@ -288,6 +317,7 @@ mod tests {
                 assert_eq!(rank(word, at), slow_rank(word, at), "{word:x} {at}");
                 let selected = slow_select(word, at);
                 assert_eq!(words.select(word, at), selected, "{word:x} {at}");
+                assert_eq!(words.apart(Select(word), at), selected, "{word:x} {at}");
                 for more in 0..if at < 64 { 2 } else { 0 } {
                     let two = (selected, slow_select(word, at + more));
                     assert_eq!(words.select_two(word, at, more), two, "{word:x} {at}");
@@ -327,8 +357,9 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn the_intrinsics_run_where_the_processor_has_them() {
         let counts = is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("lzcnt");
+        let compares = is_x86_feature_detected!("avx2");
         let moves = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
-        assert_eq!(intrinsics::Bmi2::found().is_some(), counts && moves);
+        assert_eq!(intrinsics::Level3::found().is_some(), counts && compares && moves);
     }
 
     #[test]

@@ -440,6 +440,13 @@ pub(crate) mod laws {
         assert_eq!(block(coder, code), symbols, "{code:x} of {word:x}");
         let slot = (word % coder.slots as u128) as usize;
         assert_eq!(coder.decode_one(word, slot), symbols[slot], "slot {slot} of {word:x}");
+        let zeros = symbols.iter().take_while(|&&symbol| symbol == A::Symbol::default()).count();
+        for count in 0..=coder.slots {
+            let starts = count <= zeros;
+            assert_eq!(coder.starts_with_zeros(word, count), starts, "{count} of {word:x}");
+            let from = coder.zeros().map(|from| from[count].into());
+            assert!(from.is_none_or(|from: u128| (word < from) == starts), "{count} of {word:x}");
+        }
     }
 
     /// Random words of the budget, with few bits, many bits and near the ends.

@@ -33,7 +33,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Spec, WhenFull};
 
 use super::append::runs_of;
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::Runs;
@@ -170,7 +170,7 @@ impl<R: Rule> Adaptive<R> {
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
         match self.runs.find_near(words, place.quotient).1 {
-            Some(run) => self.holds_in(&run, place),
+            Some(run) => self.holds_in(words, run, place),
             None => words.apart(FarQuery { filter: self }, place.digest.words().into()),
         }
     }
@@ -179,12 +179,14 @@ impl<R: Rule> Adaptive<R> {
     /// that is not done at once is out of line, behind it, and told bare numbers:
     /// most queries then end without a call, and stay in registers.
     #[inline(always)]
-    fn holds_in(&self, run: &Range<usize>, place: &Place) -> bool {
+    fn holds_in(&self, words: impl Words, run: Within, place: &Place) -> bool {
         let [first, second] = place.digest.words();
-        match self.rule.may_be_in_at_once(&self.runs, run, place) {
+        let at_once = self.rule.may_be_in_at_once(words, &self.runs, run, place);
+        let Range { start, end } = run.slots();
+        match at_once {
             Some(false) => false,
-            Some(true) => self.look(run.start, run.end, first, second),
-            None => self.search(run.start, run.end, first, second),
+            Some(true) => self.look(start, end, first, second),
+            None => self.search(start, end, first, second),
         }
     }
 
@@ -333,7 +335,8 @@ impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
     #[inline(always)]
     fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
         let place = self.filter.place(Digest::new([first, second]));
-        self.filter.holds_in(&self.filter.runs.find_far(words, place.quotient), &place)
+        let run = self.filter.runs.find_far(words, place.quotient);
+        self.filter.holds_in(words, Within::of(&run), &place)
     }
 }
 
@@ -593,3 +596,6 @@ impl<R: Rule> Filter for Adaptive<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,11 +9,13 @@
 
 use std::ops::Range;
 
+use crate::bits::word::Words;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
 use super::BlockCode;
+use super::block::Within;
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -76,12 +78,19 @@ impl Rule for Extending {
     }
 
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
-        runs.any(run.clone(), place.remainder(self.width))
+        runs.any(Within::of(run), place.remainder(self.width))
     }
 
     #[inline(always)]
-    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool> {
-        runs.any_at_once(run, place.remainder(self.width))
+    fn may_be_in_at_once(
+        &self,
+        _: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        // The width that finding the run has asked for already.
+        runs.any_at_once(run, place.remainder(runs.width()))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use crate::bits::word::Words;
 use crate::spec::{Kind, Spec};
 
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::Place;
 use super::runs::Runs;
 
@@ -92,9 +93,15 @@ pub trait Rule: Clone {
     /// what most queries end with.
     fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
 
-    /// [`Rule::may_be_in`] where it can be said in one step, which no query should
-    /// need more than: this is inlined, with no loop and no call.
-    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool>;
+    /// [`Rule::may_be_in`] where it can be said in one step, as it can for nearly
+    /// all queries: this is inlined, with no loop and no call.
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool>;
 
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
@@ -102,4 +109,20 @@ pub trait Rule: Clone {
 
     /// Epoch and symbol of slot `index`.
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::Symbol);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length() {
+        let bytes: [u8; 17] =
+            std::array::from_fn(|at| (at as u8).wrapping_mul(17).wrapping_add(129));
+        for len in 0..=16 {
+            let mut word = [0; 16];
+            word[..len].copy_from_slice(&bytes[1..=len]);
+            assert_eq!(number(&bytes[1..=len]), u128::from_le_bytes(word), "{len} bytes");
+        }
+    }
 }

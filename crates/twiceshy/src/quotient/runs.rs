@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::bits::word::{Words, Work, WorkOn, low_bits, rank, tuned};
 
-use super::block::{Blocks, Bytes, Head, SLOTS};
+use super::block::{Blocks, Bytes, Head, SLOTS, Within};
 
 /// The byte of an offset that is in the map.
 const LONG: u8 = u8::MAX;
@@ -151,17 +151,14 @@ impl Runs {
     #[inline(always)]
     pub(super) fn find(&self, words: impl Words, quotient: usize) -> (bool, Range<usize>) {
         let (occupied, near) = self.find_near(words, quotient);
-        (occupied, near.unwrap_or_else(|| words.apart(FarLookup { runs: self }, quotient)))
+        let far = || words.apart(FarLookup { runs: self }, quotient);
+        (occupied, near.map_or_else(far, Within::slots))
     }
 
     /// [`Runs::find`] without the slots where the run does not end in the
     /// quotient's own block, as five of six do at a load of 0.95.
     #[inline(always)]
-    pub(super) fn find_near(
-        &self,
-        words: impl Words,
-        quotient: usize,
-    ) -> (bool, Option<Range<usize>>) {
+    pub(super) fn find_near(&self, words: impl Words, quotient: usize) -> (bool, Option<Within>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
         // The run is near its quotient's own slot, whose memory need not wait
         // for what the metadata say.
@@ -170,8 +167,8 @@ impl Runs {
         let occupied = head.occupieds >> bit & 1 == 1;
         let run = Near::new(head).and_then(|near| {
             let (start, end) = near.run(words, bit);
-            let slot = |bit: u32| block * SLOTS + bit as usize;
-            (end < u64::BITS).then(|| slot(start.max(bit))..slot(end.max(bit)))
+            let (start, end) = (start.max(bit) as usize, end.max(bit) as usize);
+            (end < SLOTS).then_some(Within { block, start, end })
         });
         (occupied, run)
     }
@@ -304,19 +301,19 @@ impl Runs {
 
     /// Whether one of these slots holds the remainder.
     #[inline(always)]
-    pub(crate) fn any(&self, slots: Range<usize>, remainder: u64) -> bool {
+    pub(crate) fn any(&self, slots: Within, remainder: u64) -> bool {
         self.blocks.any(slots, remainder)
     }
 
     /// [`Blocks::any_at_once`].
     #[inline(always)]
-    pub(crate) fn any_at_once(&self, slots: &Range<usize>, remainder: u64) -> Option<bool> {
+    pub(crate) fn any_at_once(&self, slots: Within, remainder: u64) -> Option<bool> {
         self.blocks.any_at_once(slots, remainder)
     }
 
     /// [`Blocks::load_bytes`].
     #[inline(always)]
-    pub(crate) fn load_bytes(&self, slots: &Range<usize>) -> Option<Bytes> {
+    pub(crate) fn load_bytes(&self, slots: Within) -> Option<Bytes> {
         self.blocks.load_bytes(slots)
     }
 
@@ -675,7 +672,7 @@ impl WorkOn<(usize, u64)> for FarSearch<'_> {
 
     #[inline(always)]
     fn run_on(self, words: impl Words, (quotient, remainder): (usize, u64)) -> bool {
-        self.runs.blocks.any(self.runs.find_far(words, quotient), remainder)
+        self.runs.any(Within::of(&self.runs.find_far(words, quotient)), remainder)
     }
 }
 

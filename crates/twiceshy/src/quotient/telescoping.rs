@@ -25,15 +25,15 @@
 
 use std::ops::Range;
 
-use crate::bits::bytes;
+use crate::bits::bytes::Candidates;
 use crate::bits::lanes::Lanes;
-use crate::bits::word::low_bits;
+use crate::bits::word::{Words, low_bits};
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
 use super::BlockCode;
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -207,17 +207,27 @@ impl Rule for Telescoping {
     /// For remainders of a byte. Whether the run is empty and whether its block has
     /// learned cannot be foreseen: no branch on either.
     #[inline(always)]
-    fn may_be_in_at_once(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> Option<bool> {
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
         let at_once = self.at_once.as_ref()?;
         let bytes = runs.load_bytes(run)?;
         if bytes.extra & at_once.epoch != 0 {
             return None;
         }
         // Where no slot up to the run's last has learned, all hold remainder 0.
-        let learned = bytes.extra & at_once.code >= at_once.zeros[bytes.end];
-        let first = bytes::any_equal(bytes.held, bytes.len, place.remainder(8));
+        let learned = bytes.extra & at_once.code >= at_once.zeros[run.end];
         let others = if learned { bytes.len } else { 0 };
-        Some(first | bytes::any_common(bytes.held, others, place.digest.word(1)))
+        let candidates = Candidates {
+            first: place.remainder(8) as u8,
+            others: place.digest.word(1),
+            lens: [bytes.len, others],
+        };
+        Some(words.any_byte(bytes.held, candidates))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
@@ -240,6 +250,7 @@ impl Rule for Telescoping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::word::{Work, tuned};
     use crate::filter::{Filter, Stats};
     use crate::remote::MemorySet;
     use crate::rng::Rng;
@@ -365,5 +376,57 @@ mod tests {
             }
         }
         assert!(only_between > 20, "{only_between} prove little");
+    }
+
+    struct AtOnce<'a>(&'a super::super::Telescoping, Within, Place);
+
+    impl Work for AtOnce<'_> {
+        type Outcome = Option<bool>;
+
+        fn run(self, words: impl Words) -> Option<bool> {
+            let AtOnce(filter, run, place) = self;
+            Telescoping::new(&filter.spec()).may_be_in_at_once(words, &filter.runs, run, &place)
+        }
+    }
+
+    /// What is said at once is right, not only safe: others than remainder 0 count
+    /// from the first slot on that has learned, and all that has to go the long way
+    /// is a run of several blocks, of more than seven slots, or of another epoch.
+    #[test]
+    fn runs_of_one_block_and_its_first_epoch_are_looked_through_at_once() {
+        // At once: no, yes because of remainder 0, yes because of others; later.
+        let mut seen = [0; 4];
+        for (policy, budget) in [("reset", 56), ("reseed", 56), ("reseed", 64), ("reseed", 24)] {
+            let text = format!("telescoping:f=8,budget={budget},spent={policy}");
+            let spec: Spec = text.parse().expect("a filter");
+            let rule = Telescoping::new(&spec);
+            let mut filter = super::super::Telescoping::new(&spec, 3000).expect("a capacity");
+            let (mut remote, mut rng) = (MemorySet::new(), Rng::new(u64::from(spec.budget)));
+            for _ in 0..3000 {
+                filter.insert(digest(&mut rng), &mut remote).expect("room");
+            }
+            for _ in 0..30_000 {
+                filter.adapt(digest(&mut rng), &mut remote).expect("in memory");
+            }
+            for _ in 0..20_000 {
+                let place = filter.place(digest(&mut rng));
+                let run = filter.runs.run(place.quotient).unwrap_or(place.quotient..place.quotient);
+                let within = Within::of(&run);
+                let Learned { epoch, slots } = rule.decode(filter.runs.extra(within.block));
+                let later = within.end > SLOTS || run.len() > 7 || epoch != 0;
+                let learned = slots.iter().take(within.end).any(|&selector| selector != 0);
+                let first = place.remainder(8);
+                let (mut own, mut others) = (false, false);
+                for held in run.map(|slot| filter.runs.remainder(slot)) {
+                    own |= held == first;
+                    others |= learned && rule.has(held, first, place.digest);
+                }
+                let expected = (!later).then_some(own || others);
+                assert_eq!(tuned(AtOnce(&filter, within, place)), expected, "{text} {within:?}");
+                seen[if later { 3 } else { usize::from(own) + 2 * usize::from(others && !own) }] +=
+                    1;
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 100), "{seen:?} prove little");
     }
 }
