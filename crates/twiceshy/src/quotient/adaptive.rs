@@ -186,7 +186,7 @@ impl<R: Rule> Adaptive<R> {
         match at_once {
             Some(false) => false,
             Some(true) => self.look(start, end, first, second),
-            None => self.search(start, end, first, second),
+            None => words.apart(Search { filter: self }, (start..end, [first, second])),
         }
     }
 
@@ -195,13 +195,6 @@ impl<R: Rule> Adaptive<R> {
     #[inline(never)]
     fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
         self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
-    }
-
-    /// [`Adaptive::holds_in`] in more than one step.
-    #[inline(never)]
-    fn search(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        let (run, place) = (start..end, self.place(Digest::new([first, second])));
-        self.rule.may_be_in(&self.runs, &run, &place) && self.run_holds(&run, &place)
     }
 
     /// Whether a run has a slot that may be the digest's.
@@ -337,6 +330,23 @@ impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
         let place = self.filter.place(Digest::new([first, second]));
         let run = self.filter.runs.find_far(words, place.quotient);
         self.filter.holds_in(words, Within::of(&run), &place)
+    }
+}
+
+/// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
+struct Search<'a, R> {
+    filter: &'a Adaptive<R>,
+}
+
+impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (run, digest): (Range<usize>, [u64; 2])) -> bool {
+        let Adaptive { rule, runs, .. } = self.filter;
+        let place = self.filter.place(Digest::new(digest));
+        rule.may_be_in(words, runs, &run, &place)
+            && self.filter.look(run.start, run.end, digest[0], digest[1])
     }
 }
 

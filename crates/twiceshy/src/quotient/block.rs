@@ -97,6 +97,8 @@ pub(crate) struct Bytes {
     pub(crate) held: u64,
     /// How many they are.
     pub(crate) len: u32,
+    /// The slot behind the last, counted from the block's first: at most 64.
+    pub(crate) end: usize,
     /// Eight bytes from the first of a variant's own on: a neighbour's above its.
     pub(crate) extra: u64,
 }
@@ -259,6 +261,7 @@ impl Blocks {
         Some(Bytes {
             held: word_from(block, REMAINDERS + slots.start % SLOTS),
             len: slots.len() as u32,
+            end: slots.end,
             extra: word_from(block, BYTES_EXTRA),
         })
     }

@@ -77,7 +77,8 @@ impl Rule for Extending {
         (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
     }
 
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+    #[inline(always)]
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         runs.any(Within::of(run), place.remainder(self.width))
     }
 

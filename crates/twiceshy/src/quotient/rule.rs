@@ -91,7 +91,7 @@ pub trait Rule: Clone {
 
     /// `false` when no slot of a run is the digest's, whatever they have learned:
     /// what most queries end with.
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
+    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
 
     /// [`Rule::may_be_in`] where it can be said in one step, as it can for nearly
     /// all queries: this is inlined, with no loop and no call.

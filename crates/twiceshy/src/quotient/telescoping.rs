@@ -33,7 +33,7 @@ use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
 use super::BlockCode;
-use super::block::{SLOTS, Within};
+use super::block::{Bytes, SLOTS, Within};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -63,6 +63,17 @@ struct AtOnce {
     epoch: u64,
     /// The first code that is not of this many zeros at least, followed by others.
     zeros: [u64; SLOTS + 1],
+}
+
+impl AtOnce {
+    /// Whether one of these slots may hold one of the remainders.
+    #[inline(always)]
+    fn any(&self, words: impl Words, slots: Bytes, first: u64, others: u64) -> bool {
+        // Where no slot up to the last of them has learned, all hold remainder 0.
+        let learned = slots.extra & self.code >= self.zeros[slots.end];
+        let lens = [slots.len, if learned { slots.len } else { 0 }];
+        words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
+    }
 }
 
 impl Telescoping {
@@ -186,7 +197,8 @@ impl Rule for Telescoping {
         })
     }
 
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+    #[inline(always)]
+    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         let epoch_of = |block: usize| runs.extra(block).get(self.code_bytes).copied().unwrap_or(0);
         let mut epochs = (run.start / SLOTS..run.end.div_ceil(SLOTS)).map(epoch_of);
         // No slots may be behind the last block.
@@ -198,6 +210,11 @@ impl Rule for Telescoping {
         }
         let digest = place.digest.rehashed(u64::from(epoch));
         let (first, others) = (self.remainder(place, epoch, 0), lanes_of(digest, lanes));
+        if let Some(at_once) = &self.at_once
+            && let Some(bytes) = runs.load_bytes(Within::of(run))
+        {
+            return at_once.any(words, bytes, first, others);
+        }
         run.clone().any(|slot| {
             let held = runs.remainder(slot);
             held == first || lanes.any_zero(others ^ lanes.broadcast(held))
@@ -219,15 +236,7 @@ impl Rule for Telescoping {
         if bytes.extra & at_once.epoch != 0 {
             return None;
         }
-        // Where no slot up to the run's last has learned, all hold remainder 0.
-        let learned = bytes.extra & at_once.code >= at_once.zeros[run.end];
-        let others = if learned { bytes.len } else { 0 };
-        let candidates = Candidates {
-            first: place.remainder(8) as u8,
-            others: place.digest.word(1),
-            lens: [bytes.len, others],
-        };
-        Some(words.any_byte(bytes.held, candidates))
+        Some(at_once.any(words, bytes, place.remainder(8), place.digest.word(1)))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

@@ -54,7 +54,7 @@ impl Rule for Uncompressed {
     }
 
     #[inline(always)]
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| {
             let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
             runs.remainder(slot) == self.remainder(place, 0, selector)
@@ -64,12 +64,12 @@ impl Rule for Uncompressed {
     #[inline(always)]
     fn may_be_in_at_once(
         &self,
-        _: impl Words,
+        words: impl Words,
         runs: &Runs,
         run: Within,
         place: &Place,
     ) -> Option<bool> {
-        Some(self.may_be_in(runs, &run.slots(), place))
+        Some(self.may_be_in(words, runs, &run.slots(), place))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
