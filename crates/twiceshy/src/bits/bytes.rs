@@ -52,7 +52,7 @@ pub(crate) fn any_wide(word: u64, candidates: Candidates) -> bool {
 pub(crate) fn any(word: u64, candidates: Candidates) -> bool {
     let Candidates { first, others, lens } = candidates;
     let [len, others_len] = lens.map(|len| (1 << (8 * len)) - 1);
-    let mut found = zeros(word ^ u64::from(first) * ONES) & len;
+    let mut found = zeros(word ^ (u64::from(first) * ONES)) & len;
     for turn in 0..8 {
         found |= zeros(word ^ others.rotate_left(8 * turn)) & others_len;
     }
