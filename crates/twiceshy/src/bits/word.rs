@@ -12,8 +12,10 @@
 //! once for a whole operation, which is compiled twice. Elsewhere, and under
 //! Miri, only the safe twin is there. Tests drive both.
 
-/// How bits are found in words.
-pub(crate) trait Words: Copy {
+use super::bytes::{self, Candidates};
+
+/// How bits and bytes are found in words.
+pub trait Words: Copy {
     /// The position of set bit number `index`, counted from 0 at the lowest; 64
     /// where there are not so many.
     fn select(self, word: u64, index: u32) -> u32;
@@ -21,10 +23,17 @@ pub(crate) trait Words: Copy {
     /// The positions of set bits number `index` (below 64) and `index + more`,
     /// where `more` is 0 or 1: without a branch on it.
     fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32);
+
+    /// Does some work in the same way, out of line: the rare part of an operation,
+    /// at whose end it costs the rest neither registers nor instructions.
+    fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome;
+
+    /// Whether some bytes of `word` are candidates.
+    fn any_byte(self, word: u64, candidates: Candidates) -> bool;
 }
 
 /// An operation that searches words.
-pub(crate) trait Work {
+pub trait Work {
     /// What comes of it.
     type Outcome;
 
@@ -33,15 +42,49 @@ pub(crate) trait Work {
     fn run(self, words: impl Words) -> Self::Outcome;
 }
 
+/// An operation that searches words and is told something beside itself. What
+/// has more than two words is handed on in memory, so a query and its digest go
+/// apart, both in registers.
+pub trait WorkOn<I> {
+    /// What comes of it.
+    type Outcome;
+
+    /// Does it, as [`Work::run`].
+    fn run_on(self, words: impl Words, input: I) -> Self::Outcome;
+}
+
+impl<W: Work> WorkOn<()> for W {
+    type Outcome = W::Outcome;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (): ()) -> W::Outcome {
+        self.run(words)
+    }
+}
+
 /// Does some work, compiled for a processor with fast bit counting where this is
 /// one.
 #[inline(always)]
 pub(crate) fn tuned<W: Work>(work: W) -> W::Outcome {
+    tuned_on(work, ())
+}
+
+/// [`tuned`] for work that is told something.
+#[inline(always)]
+pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if let Some(bmi2) = intrinsics::Bmi2::found() {
-        return bmi2.run(work);
+    if let Some(level) = intrinsics::Level3::found() {
+        return level.run(work, input);
     }
-    work.run(Portable)
+    portable(work, input)
+}
+
+/// Does some work with the safe twin. Where that is the exception, out of line:
+/// the question and one call are then all that is inlined into who asks.
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), cold, inline(never))]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), inline(always))]
+fn portable<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
+    work.run_on(Portable, input)
 }
 
 /// Set bits of `word` below position `bit` (0 to 64).
@@ -97,7 +140,8 @@ mod intrinsics {
     use std::arch::x86_64::_pdep_u64;
     use std::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{Words, Work};
+    use super::{Words, WorkOn};
+    use crate::bits::bytes::{self, Candidates};
 
     const UNKNOWN: u8 = 0;
     const ABSENT: u8 = 1;
@@ -107,30 +151,32 @@ mod intrinsics {
     /// feature.
     static FEATURES: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// Proof that this processor has BMI1, BMI2, LZCNT and POPCNT.
+    /// Proof that this processor has AVX2, BMI1, BMI2, LZCNT and POPCNT, which come
+    /// together: most of what is called x86-64-v3.
     #[derive(Clone, Copy)]
-    pub(super) struct Bmi2(());
+    pub(super) struct Level3(());
 
-    impl Bmi2 {
+    impl Level3 {
         #[inline(always)]
         pub(super) fn found() -> Option<Self> {
             let present = match FEATURES.load(Ordering::Relaxed) {
                 UNKNOWN => look(),
                 known => known == PRESENT,
             };
-            present.then_some(Bmi2(()))
+            present.then_some(Level3(()))
         }
 
         #[inline(always)]
-        pub(super) fn run<W: Work>(self, work: W) -> W::Outcome {
+        pub(super) fn run<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
             // SAFETY: `found` alone makes `self`, and only with every feature.
-            unsafe { compiled(self, work) }
+            unsafe { compiled(self, work, input) }
         }
     }
 
     #[cold]
     fn look() -> bool {
-        let present = is_x86_feature_detected!("bmi1")
+        let present = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
@@ -138,12 +184,19 @@ mod intrinsics {
         present
     }
 
-    #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
-    fn compiled<W: Work>(words: Bmi2, work: W) -> W::Outcome {
-        work.run(words)
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {
+        work.run_on(words, input)
     }
 
-    impl Words for Bmi2 {
+    /// [`compiled`], and never a part of another.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn compiled_apart<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {
+        work.run_on(words, input)
+    }
+
+    impl Words for Level3 {
         #[inline(always)]
         fn select(self, word: u64, index: u32) -> u32 {
             // SAFETY: `found` alone makes `self`, and only with every feature.
@@ -155,6 +208,18 @@ mod intrinsics {
             let number = 1 << index;
             // SAFETY: `found` alone makes `self`, and only with every feature.
             unsafe { (nth(word, number), nth(word, number << more)) }
+        }
+
+        #[inline(always)]
+        fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { compiled_apart(self, work, input) }
+        }
+
+        #[inline(always)]
+        fn any_byte(self, word: u64, candidates: Candidates) -> bool {
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { bytes::any_wide(word, candidates) }
         }
     }
 
@@ -205,6 +270,16 @@ impl Words for Portable {
     fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32) {
         (self.select(word, index), self.select(word, index + more))
     }
+
+    #[inline(never)]
+    fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
+        work.run_on(self, input)
+    }
+
+    #[inline]
+    fn any_byte(self, word: u64, candidates: Candidates) -> bool {
+        bytes::any(word, candidates)
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +296,16 @@ mod tests {
         (0..bit).map(|at| (word >> at & 1) as u32).sum()
     }
 
+    struct Select(u64);
+
+    impl WorkOn<u32> for Select {
+        type Outcome = u32;
+
+        fn run_on(self, words: impl Words, index: u32) -> u32 {
+            words.select(self.0, index)
+        }
+    }
+
     struct Compare(u64);
 
     impl Work for Compare {
@@ -232,6 +317,7 @@ mod tests {
                 assert_eq!(rank(word, at), slow_rank(word, at), "{word:x} {at}");
                 let selected = slow_select(word, at);
                 assert_eq!(words.select(word, at), selected, "{word:x} {at}");
+                assert_eq!(words.apart(Select(word), at), selected, "{word:x} {at}");
                 for more in 0..if at < 64 { 2 } else { 0 } {
                     let two = (selected, slow_select(word, at + more));
                     assert_eq!(words.select_two(word, at, more), two, "{word:x} {at}");
@@ -271,8 +357,9 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn the_intrinsics_run_where_the_processor_has_them() {
         let counts = is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("lzcnt");
+        let compares = is_x86_feature_detected!("avx2");
         let moves = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
-        assert_eq!(intrinsics::Bmi2::found().is_some(), counts && moves);
+        assert_eq!(intrinsics::Level3::found().is_some(), counts && compares && moves);
     }
 
     #[test]

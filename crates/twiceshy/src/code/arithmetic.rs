@@ -304,6 +304,18 @@ impl<A: Alphabet> Coder<A> {
         symbols
     }
 
+    /// For each number of slots the code, of those that fit the budget, from which
+    /// on they are not all zeros; `None` where codes are longer than a word.
+    pub(crate) fn zeros(&self) -> Option<[u64; SLOTS + 1]> {
+        self.is_narrow().then(|| self.untouched.map(u64::truncate))
+    }
+
+    /// Whether the first `count` slots are zeros: one look at that table.
+    #[inline]
+    pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
+        self.within(code) < self.untouched[count]
+    }
+
     /// The symbol of one slot. Stops there, so low slots are cheaper.
     #[inline]
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> A::Symbol {
@@ -362,8 +374,14 @@ impl<A: Alphabet> Coder<A> {
         }
     }
 
+    /// A word as one of the budget. Bits above it are ignored.
+    #[inline]
+    fn within(&self, code: u128) -> u128 {
+        (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1)
+    }
+
     fn visit_in<W: Word>(&self, code: u128, end: usize, mut found: impl FnMut(usize, A::Symbol)) {
-        let code = (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1);
+        let code = self.within(code);
         let zeros = self.untouched[1..=self.slots].partition_point(|&left| code < left);
         let range = W::truncate(self.untouched[zeros]);
         let mut point = Point { offset: W::truncate(code), range };
@@ -422,6 +440,13 @@ pub(crate) mod laws {
         assert_eq!(block(coder, code), symbols, "{code:x} of {word:x}");
         let slot = (word % coder.slots as u128) as usize;
         assert_eq!(coder.decode_one(word, slot), symbols[slot], "slot {slot} of {word:x}");
+        let zeros = symbols.iter().take_while(|&&symbol| symbol == A::Symbol::default()).count();
+        for count in 0..=coder.slots {
+            let starts = count <= zeros;
+            assert_eq!(coder.starts_with_zeros(word, count), starts, "{count} of {word:x}");
+            let from = coder.zeros().map(|from| from[count].into());
+            assert!(from.is_none_or(|from: u128| (word < from) == starts), "{count} of {word:x}");
+        }
     }
 
     /// Random words of the budget, with few bits, many bits and near the ends.

@@ -67,6 +67,12 @@ impl ExtensionCode {
         self.coder.alphabet().bits(Extension { length, bits: 0 })
     }
 
+    /// Whether the first `count` slots have none.
+    #[inline]
+    pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
+        self.coder.starts_with_zeros(code, count)
+    }
+
     /// The extension of one slot.
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> Extension {
         self.coder.decode_one(code, slot)

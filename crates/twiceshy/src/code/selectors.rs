@@ -79,6 +79,23 @@ impl SelectorCode {
         }
     }
 
+    /// [`Coder::zeros`].
+    pub(crate) fn zeros(&self) -> Option<[u64; SLOTS + 1]> {
+        match self {
+            SelectorCode::Tuned(coder) => coder.zeros(),
+            SelectorCode::General(coder) => coder.zeros(),
+        }
+    }
+
+    /// Whether the first `count` slots have selector 0.
+    #[inline]
+    pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
+        match self {
+            SelectorCode::Tuned(coder) => coder.starts_with_zeros(code, count),
+            SelectorCode::General(coder) => coder.starts_with_zeros(code, count),
+        }
+    }
+
     /// The selector of one slot.
     pub(crate) fn decode_one(&self, code: u128, slot: usize) -> u16 {
         match self {

@@ -24,7 +24,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Probes, probe_all};
-use crate::bits::word::{Words, Work, tuned};
+use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
@@ -33,7 +33,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Spec, WhenFull};
 
 use super::append::runs_of;
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
@@ -135,9 +135,6 @@ impl<R: Rule> Adaptive<R> {
     pub fn decodes(&self, digest: Digest) -> usize {
         let place = self.place(digest);
         let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
-        if !self.rule.may_be_in(&self.runs, &run, &place) {
-            return 0;
-        }
         let mut decodes = 0;
         let _ = run.any(|slot| {
             let remainder = self.runs.remainder(slot);
@@ -167,22 +164,37 @@ impl<R: Rule> Adaptive<R> {
     }
 
     fn holds(&self, place: &Place) -> bool {
-        tuned(Query { filter: self, words: place.digest.words() })
+        self.contains(place.digest)
     }
 
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
-        let (_, run) = self.runs.find(words, place.quotient);
-        self.rule.may_be_in(&self.runs, &run, place)
-            && self.look(run.start, run.end, place.digest.words())
+        match self.runs.find_near(words, place.quotient).1 {
+            Some(run) => self.holds_in(words, run, place),
+            None => words.apart(FarQuery { filter: self }, place.digest.words().into()),
+        }
     }
 
-    /// [`Adaptive::run_holds`] for the few queries that have to know. Out of line
-    /// and of bare numbers, so that the others stay in registers.
+    /// Whether the digest's run, which this is, has a slot that may be its. All
+    /// that is not done at once is out of line, behind it, and told bare numbers:
+    /// most queries then end without a call, and stay in registers.
+    #[inline(always)]
+    fn holds_in(&self, words: impl Words, run: Within, place: &Place) -> bool {
+        let [first, second] = place.digest.words();
+        let at_once = self.rule.may_be_in_at_once(words, &self.runs, run, place);
+        let Range { start, end } = run.slots();
+        match at_once {
+            Some(false) => false,
+            Some(true) => self.look(start, end, first, second),
+            None => words.apart(Search { filter: self }, (start..end, [first, second])),
+        }
+    }
+
+    /// [`Adaptive::run_holds`] for the few queries that have to know.
     #[cold]
     #[inline(never)]
-    fn look(&self, start: usize, end: usize, words: [u64; 2]) -> bool {
-        self.run_holds(&(start..end), &self.place(Digest::new(words)))
+    fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
+        self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
     }
 
     /// Whether a run has a slot that may be the digest's.
@@ -302,18 +314,50 @@ enum Past {
     Forgotten,
 }
 
-/// [`Filter::contains`].
+/// [`Filter::contains`] of a digest's two words.
 struct Query<'a, R> {
     filter: &'a Adaptive<R>,
-    words: [u64; 2],
 }
 
-impl<R: Rule> Work for Query<'_, R> {
+impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
     type Outcome = bool;
 
     #[inline(always)]
-    fn run(self, words: impl Words) -> bool {
-        self.filter.holds_with(words, &self.filter.place(Digest::new(self.words)))
+    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
+        self.filter.holds_with(words, &self.filter.place(Digest::new([first, second])))
+    }
+}
+
+/// [`Filter::contains`] of a digest's two words, wherever its run is.
+struct FarQuery<'a, R> {
+    filter: &'a Adaptive<R>,
+}
+
+impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
+        let place = self.filter.place(Digest::new([first, second]));
+        let run = self.filter.runs.find_far(words, place.quotient);
+        self.filter.holds_in(words, Within::of(&run), &place)
+    }
+}
+
+/// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
+struct Search<'a, R> {
+    filter: &'a Adaptive<R>,
+}
+
+impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run_on(self, words: impl Words, (run, digest): (Range<usize>, [u64; 2])) -> bool {
+        let Adaptive { rule, runs, .. } = self.filter;
+        let place = self.filter.place(Digest::new(digest));
+        rule.may_be_in(words, runs, &run, &place)
+            && self.filter.look(run.start, run.end, digest[0], digest[1])
     }
 }
 
@@ -409,7 +453,7 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        tuned(Query { filter: self, words: digest.words() })
+        tuned_on(Query { filter: self }, digest.words().into())
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
@@ -580,3 +624,6 @@ impl<R: Rule> Filter for Adaptive<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,6 @@
 
 use std::ops::Range;
 
-use crate::bits::bytes;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
 use crate::bits::prefetch::prefetch;
@@ -35,6 +34,11 @@ const RUNENDS: usize = OCCUPIEDS + 8;
 const OFFSET: usize = RUNENDS + 8;
 const REMAINDERS: usize = OFFSET + 1;
 const PADDING: usize = 8;
+
+/// Where a variant's own bytes are in a block with remainders of a byte, and the
+/// bytes up to their eighth, which is a neighbour's where there are fewer.
+const BYTES_EXTRA: usize = REMAINDERS + SLOTS;
+const BYTES_BLOCK: usize = BYTES_EXTRA + 8;
 
 /// Blocks in one piece of memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -56,6 +60,53 @@ pub(crate) struct Head {
     pub(crate) occupieds: u64,
     pub(crate) runends: u64,
     pub(crate) offset: u8,
+}
+
+/// Neighbouring slots, counted from the first of the block where they start.
+#[derive(Clone, Copy, Debug)]
+pub struct Within {
+    pub(crate) block: usize,
+    /// The first, below 64.
+    pub(crate) start: usize,
+    /// The one behind the last, past 64 where that is in another block.
+    pub(crate) end: usize,
+}
+
+impl Within {
+    #[inline(always)]
+    pub(crate) fn of(slots: &Range<usize>) -> Self {
+        let block = slots.start / SLOTS;
+        Within { block, start: slots.start % SLOTS, end: slots.end - block * SLOTS }
+    }
+
+    #[inline(always)]
+    pub(crate) fn slots(self) -> Range<usize> {
+        self.block * SLOTS + self.start..self.block * SLOTS + self.end
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        self.end - self.start
+    }
+}
+
+/// Some neighbouring slots with remainders of a byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes {
+    /// Their remainders, from the lowest bits up; above them are others.
+    pub(crate) held: u64,
+    /// How many they are.
+    pub(crate) len: u32,
+    /// The slot behind the last, counted from the block's first: at most 64.
+    pub(crate) end: usize,
+    /// Eight bytes from the first of a variant's own on: a neighbour's above its.
+    pub(crate) extra: u64,
+}
+
+impl Bytes {
+    /// The most that are taken at once: one less than a load has, so that a mask
+    /// of them is one shift.
+    const MOST: usize = 7;
 }
 
 impl Blocks {
@@ -179,56 +230,60 @@ impl Blocks {
     /// The remainders of these slots, from the lowest bits up, and how many bits
     /// they are; above them are others. `None` where one load does not have all.
     #[inline(always)]
-    fn load_slots(&self, slots: &Range<usize>) -> Option<(u64, u32)> {
-        // Not `len`, which is three times as long.
-        let len = slots.end - slots.start;
-        let bits = len * self.width as usize;
-        if bits > self.lanes.bits() as usize || slots.start % SLOTS + len > SLOTS {
+    fn load_slots(&self, slots: Within) -> Option<(u64, u32)> {
+        if self.width == 8 {
+            let bytes = self.load_bytes(slots)?;
+            return Some((bytes.held, 8 * bytes.len));
+        }
+        let bits = slots.len() * self.width as usize;
+        if bits > self.lanes.bits() as usize || slots.end > SLOTS {
             return None;
         }
-        let (byte, shift) = self.place(slots.start);
+        let at = slots.start * self.width as usize;
+        let byte = slots.block * self.stride + REMAINDERS + at / 8;
         // No slots may be behind the last block.
         let eight = self.bytes.get(byte..byte + 8)?;
-        Some((word_at(eight, 0) >> shift, bits as u32))
+        Some((word_at(eight, 0) >> (at % 8), bits as u32))
+    }
+
+    /// These slots, of remainders of a byte; `None` where one load does not have
+    /// all. With distances that are known one comparison shows that all of it is
+    /// there.
+    #[inline(always)]
+    pub(crate) fn load_bytes(&self, slots: Within) -> Option<Bytes> {
+        debug_assert!(self.width == 8, "remainders of {} bits", self.width);
+        if slots.len() > Bytes::MOST || slots.end > SLOTS {
+            return None;
+        }
+        let at = slots.block * self.stride;
+        // No slots may be behind the last block.
+        let block: &[u8; BYTES_BLOCK] = self.bytes.get(at..at + BYTES_BLOCK)?.try_into().ok()?;
+        Some(Bytes {
+            held: word_from(block, REMAINDERS + slots.start % SLOTS),
+            len: slots.len() as u32,
+            end: slots.end,
+            extra: word_from(block, BYTES_EXTRA),
+        })
     }
 
     /// Whether one of these slots holds the remainder.
     #[inline(always)]
-    pub(crate) fn any(&self, mut slots: Range<usize>, remainder: u64) -> bool {
-        match self.load_slots(&slots) {
-            Some((word, bits)) => {
-                self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits)
-            }
-            None => slots.any(|slot| self.remainder(slot) == remainder),
-        }
+    pub(crate) fn any(&self, slots: Within, remainder: u64) -> bool {
+        self.any_at_once(slots, remainder)
+            .unwrap_or_else(|| slots.slots().any(|slot| self.remainder(slot) == remainder))
     }
 
-    /// Whether one of these slots holds one of the remainders: `first`, or a lane
-    /// of `others`, which are `lanes`.
+    /// [`Blocks::any`] where one load has all slots.
     #[inline(always)]
-    pub(crate) fn any_of(
-        &self,
-        mut slots: Range<usize>,
-        first: u64,
-        others: u64,
-        lanes: &Lanes,
-    ) -> bool {
-        match self.load_slots(&slots) {
-            Some((word, bits)) if self.width == 8 => {
-                let equal = bytes::common(word, others) & low_bits(bits / 8) as u32 != 0;
-                self.lanes.any_zero_below(word ^ self.lanes.broadcast(first), bits) | equal
-            }
-            _ => slots.any(|slot| {
-                let held = self.remainder(slot);
-                held == first || lanes.any_zero(others ^ lanes.broadcast(held))
-            }),
-        }
+    pub(crate) fn any_at_once(&self, slots: Within, remainder: u64) -> Option<bool> {
+        let (word, bits) = self.load_slots(slots)?;
+        Some(self.lanes.any_zero_below(word ^ self.lanes.broadcast(remainder), bits))
     }
 
     /// The first of these slots that holds the remainder.
     #[inline(always)]
     pub(crate) fn first(&self, mut slots: Range<usize>, remainder: u64) -> Option<usize> {
-        match self.load_slots(&slots) {
+        match self.load_slots(Within::of(&slots)) {
             Some((word, bits)) => {
                 let found = self.lanes.zeros(word ^ self.lanes.broadcast(remainder));
                 let found = found & low_bits(bits);
@@ -241,7 +296,7 @@ impl Blocks {
     /// How many of these slots, in order, hold the remainder or less.
     #[inline(always)]
     pub(crate) fn count_up_to(&self, slots: Range<usize>, remainder: u64) -> usize {
-        match self.load_slots(&slots) {
+        match self.load_slots(Within::of(&slots)) {
             Some((word, bits)) => self.lanes.count_up_to(word, remainder, bits) as usize,
             // From the end, because what comes in order belongs there.
             None => {
@@ -254,7 +309,7 @@ impl Blocks {
     /// Whether these slots are in order of remainders, equal ones allowed.
     #[inline(always)]
     pub(crate) fn are_sorted(&self, slots: Range<usize>) -> bool {
-        match self.load_slots(&slots) {
+        match self.load_slots(Within::of(&slots)) {
             Some((word, bits)) => self.lanes.are_sorted(word, bits),
             None => slots.map(|slot| self.remainder(slot)).is_sorted(),
         }
@@ -441,6 +496,12 @@ impl Blocks {
     fn store(&mut self, byte: usize, word: u64) {
         self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
     }
+}
+
+/// The eight bytes from `at` on.
+#[inline(always)]
+fn word_from(block: &[u8; BYTES_BLOCK], at: usize) -> u64 {
+    u64::from_le_bytes(block[at..at + 8].try_into().expect("a slice of eight bytes"))
 }
 
 /// Word `index` of some words' bytes.

@@ -9,13 +9,15 @@
 
 use std::ops::Range;
 
+use crate::bits::word::Words;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
 use super::BlockCode;
+use super::block::Within;
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
 
 /// Extensions in one arithmetic code a block.
@@ -51,7 +53,7 @@ impl Rule for Extending {
     }
 
     fn decode(&self, state: &[u8]) -> Learned<Extension> {
-        Learned { epoch: 0, slots: self.code.decode(word(state)) }
+        Learned { epoch: 0, slots: self.code.decode(number(state)) }
     }
 
     fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
@@ -76,22 +78,30 @@ impl Rule for Extending {
     }
 
     #[inline(always)]
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
-        runs.any(run.clone(), place.remainder(self.width))
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        runs.any(Within::of(run), place.remainder(self.width))
     }
 
-    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
-        let equal = remainder == place.remainder(self.width);
-        if equal && word(state) != 0 { None } else { Some(equal) }
+    #[inline(always)]
+    fn may_be_in_at_once(
+        &self,
+        _: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        // The width that finding the run has asked for already.
+        runs.any_at_once(run, place.remainder(runs.width()))
+    }
+
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+        if remainder != place.remainder(self.width) {
+            return Some(false);
+        }
+        self.code.starts_with_zeros(number(state), index + 1).then_some(true)
     }
 
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
-        (0, self.code.decode_one(word(state), index))
+        (0, self.code.decode_one(number(state), index))
     }
-}
-
-fn word(state: &[u8]) -> u128 {
-    let mut word = [0; 16];
-    word[..state.len()].copy_from_slice(state);
-    u128::from_le_bytes(word)
 }

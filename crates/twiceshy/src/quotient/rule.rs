@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use crate::bits::word::Words;
 use crate::spec::{Kind, Spec};
 
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::Place;
 use super::runs::Runs;
 
@@ -23,6 +24,24 @@ impl<S: Copy + Default> Learned<S> {
     pub(super) fn nothing(epoch: u8) -> Self {
         Learned { epoch, slots: [S::default(); SLOTS] }
     }
+}
+
+/// Up to 16 bytes as a number, in two loads: a copy of a length that is not known
+/// beforehand is a call, and a load that has to wait for its stores.
+#[inline]
+pub(super) fn number(bytes: &[u8]) -> u128 {
+    /// Of two overlapping parts, whose common bytes are equal.
+    fn joined(first: u64, last: u64, distance: usize) -> u128 {
+        u128::from(first) | u128::from(last) << (8 * distance)
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return joined(u64::from_le_bytes(*first), u64::from_le_bytes(*last), bytes.len() - 8);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let [first, last] = [first, last].map(|four| u32::from_le_bytes(*four).into());
+        return joined(first, last, bytes.len() - 4);
+    }
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
 /// What a variant makes of the general filter. A state of zeros is that of a
@@ -72,7 +91,17 @@ pub trait Rule: Clone {
 
     /// `false` when no slot of a run is the digest's, whatever they have learned:
     /// what most queries end with.
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
+    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
+
+    /// [`Rule::may_be_in`] where it can be said in one step, as it can for nearly
+    /// all queries: this is inlined, with no loop and no call.
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool>;
 
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
@@ -80,4 +109,20 @@ pub trait Rule: Clone {
 
     /// Epoch and symbol of slot `index`.
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::Symbol);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length() {
+        let bytes: [u8; 17] =
+            std::array::from_fn(|at| (at as u8).wrapping_mul(17).wrapping_add(129));
+        for len in 0..=16 {
+            let mut word = [0; 16];
+            word[..len].copy_from_slice(&bytes[1..=len]);
+            assert_eq!(number(&bytes[1..=len]), u128::from_le_bytes(word), "{len} bytes");
+        }
+    }
 }

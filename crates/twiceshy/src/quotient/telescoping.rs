@@ -25,15 +25,17 @@
 
 use std::ops::Range;
 
+use crate::bits::bytes::Candidates;
 use crate::bits::lanes::Lanes;
+use crate::bits::word::{Words, low_bits};
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::spec::{Code, Kind, Spec, WhenSpent};
 
 use super::BlockCode;
-use super::block::SLOTS;
+use super::block::{Bytes, SLOTS, Within};
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
 
 /// Selectors in one arithmetic code a block.
@@ -48,6 +50,30 @@ pub struct Telescoping {
     /// is a single bit, which says nothing anyway.
     lanes: Option<Lanes>,
     reseeds: bool,
+    /// Where remainders have a byte and a block's state is in one load.
+    at_once: Option<AtOnce>,
+}
+
+/// What a query needs of a block's state, as one load has it.
+#[derive(Clone)]
+struct AtOnce {
+    /// Which bits are its code.
+    code: u64,
+    /// Which are its epoch.
+    epoch: u64,
+    /// The first code that is not of this many zeros at least, followed by others.
+    zeros: [u64; SLOTS + 1],
+}
+
+impl AtOnce {
+    /// Whether one of these slots may hold one of the remainders.
+    #[inline(always)]
+    fn any(&self, words: impl Words, slots: Bytes, first: u64, others: u64) -> bool {
+        // Where no slot up to the last of them has learned, all hold remainder 0.
+        let learned = slots.extra & self.code >= self.zeros[slots.end];
+        let lens = [slots.len, if learned { slots.len } else { 0 }];
+        words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
+    }
 }
 
 impl Telescoping {
@@ -66,9 +92,7 @@ impl Telescoping {
     #[inline(always)]
     fn parts(&self, state: &[u8]) -> (u8, u128) {
         let (code, epoch) = state.split_at(self.code_bytes);
-        let mut word = [0; 16];
-        word[..code.len()].copy_from_slice(code);
-        (epoch.first().copied().unwrap_or(0), u128::from_le_bytes(word))
+        (epoch.first().copied().unwrap_or(0), number(code))
     }
 
     /// Whether any remainder of the digest is this one.
@@ -76,10 +100,15 @@ impl Telescoping {
     fn has(&self, remainder: u64, first: u64, digest: Digest) -> bool {
         remainder == first
             || self.lanes.as_ref().is_none_or(|lanes| {
-                let others = digest.word(1) >> (64 - lanes.bits());
-                lanes.any_zero(others ^ lanes.broadcast(remainder))
+                lanes.any_zero(lanes_of(digest, lanes) ^ lanes.broadcast(remainder))
             })
     }
+}
+
+/// A digest's remainders from 1 on.
+#[inline(always)]
+fn lanes_of(digest: Digest, lanes: &Lanes) -> u64 {
+    digest.word(1) >> (64 - lanes.bits())
 }
 
 /// Remainder number `selector` of a digest whose number 0 is `first`.
@@ -113,15 +142,21 @@ impl Rule for Telescoping {
     fn new(spec: &Spec) -> Self {
         let reseeds = spec.spent == WhenSpent::Reseed;
         let budget = if reseeds { spec.budget - 8 } else { spec.budget };
+        let code = match spec.code {
+            Code::Tuned => SelectorCode::tuned(budget),
+            Code::General => SelectorCode::general(spec.f, budget),
+        };
+        let at_once = code.zeros().filter(|_| spec.f == 8 && spec.budget <= 64).map(|zeros| {
+            let (code, state) = (low_bits(budget), low_bits(spec.budget));
+            AtOnce { code, epoch: state ^ code, zeros }
+        });
         Telescoping {
-            code: match spec.code {
-                Code::Tuned => SelectorCode::tuned(budget),
-                Code::General => SelectorCode::general(spec.f, budget),
-            },
+            code,
             width: spec.f,
             code_bytes: budget as usize / 8,
             lanes: Lanes::new(64 / spec.f, spec.f),
             reseeds,
+            at_once,
         }
     }
 
@@ -163,30 +198,51 @@ impl Rule for Telescoping {
     }
 
     #[inline(always)]
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        let epoch_of = |block: usize| runs.extra(block).get(self.code_bytes).copied().unwrap_or(0);
+        let mut epochs = (run.start / SLOTS..run.end.div_ceil(SLOTS)).map(epoch_of);
+        // No slots may be behind the last block.
+        let Some(epoch) = epochs.next() else { return false };
         let Some(lanes) = &self.lanes else { return run.start != run.end };
-        if !self.reseeds {
-            let others = place.digest.word(1) >> (64 - lanes.bits());
-            return runs.any_of(run.clone(), place.remainder(self.width), others, lanes);
-        }
-        let epoch_of = |block: usize| runs.extra(block)[self.code_bytes];
-        // Whether the run is empty cannot be foreseen: no branch on it. An empty
-        // one may be behind the last block.
-        let block = (run.start / SLOTS).min(runs.block_count() - 1);
-        let epoch = epoch_of(block);
-        // Most runs are in one block, and hardly any in blocks of several epochs.
-        if (block + 1..run.end.div_ceil(SLOTS)).any(|block| epoch_of(block) != epoch) {
+        // Hardly any run is in blocks of several.
+        if epochs.any(|other| other != epoch) {
             return true;
         }
-        let first = self.remainder(place, epoch, 0);
-        let others = place.digest.rehashed(u64::from(epoch)).word(1) >> (64 - lanes.bits());
-        runs.any_of(run.clone(), first, others, lanes)
+        let digest = place.digest.rehashed(u64::from(epoch));
+        let (first, others) = (self.remainder(place, epoch, 0), lanes_of(digest, lanes));
+        if let Some(at_once) = &self.at_once
+            && let Some(bytes) = runs.load_bytes(Within::of(run))
+        {
+            return at_once.any(words, bytes, first, others);
+        }
+        run.clone().any(|slot| {
+            let held = runs.remainder(slot);
+            held == first || lanes.any_zero(others ^ lanes.broadcast(held))
+        })
     }
 
-    fn glance(&self, state: &[u8], _: usize, remainder: u64, place: &Place) -> Option<bool> {
+    /// For remainders of a byte. Whether the run is empty and whether its block has
+    /// learned cannot be foreseen: no branch on either.
+    #[inline(always)]
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        let at_once = self.at_once.as_ref()?;
+        let bytes = runs.load_bytes(run)?;
+        if bytes.extra & at_once.epoch != 0 {
+            return None;
+        }
+        Some(at_once.any(words, bytes, place.remainder(8), place.digest.word(1)))
+    }
+
+    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         let (epoch, code) = self.parts(state);
         let first = self.remainder(place, epoch, 0);
-        if code == 0 {
+        if self.code.starts_with_zeros(code, index + 1) {
             return Some(remainder == first);
         }
         // The run has a slot that matches some remainder; this may be another.
@@ -203,6 +259,7 @@ impl Rule for Telescoping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::word::{Work, tuned};
     use crate::filter::{Filter, Stats};
     use crate::remote::MemorySet;
     use crate::rng::Rng;
@@ -328,5 +385,57 @@ mod tests {
             }
         }
         assert!(only_between > 20, "{only_between} prove little");
+    }
+
+    struct AtOnce<'a>(&'a super::super::Telescoping, Within, Place);
+
+    impl Work for AtOnce<'_> {
+        type Outcome = Option<bool>;
+
+        fn run(self, words: impl Words) -> Option<bool> {
+            let AtOnce(filter, run, place) = self;
+            Telescoping::new(&filter.spec()).may_be_in_at_once(words, &filter.runs, run, &place)
+        }
+    }
+
+    /// What is said at once is right, not only safe: others than remainder 0 count
+    /// from the first slot on that has learned, and all that has to go the long way
+    /// is a run of several blocks, of more than seven slots, or of another epoch.
+    #[test]
+    fn runs_of_one_block_and_its_first_epoch_are_looked_through_at_once() {
+        // At once: no, yes because of remainder 0, yes because of others; later.
+        let mut seen = [0; 4];
+        for (policy, budget) in [("reset", 56), ("reseed", 56), ("reseed", 64), ("reseed", 24)] {
+            let text = format!("telescoping:f=8,budget={budget},spent={policy}");
+            let spec: Spec = text.parse().expect("a filter");
+            let rule = Telescoping::new(&spec);
+            let mut filter = super::super::Telescoping::new(&spec, 3000).expect("a capacity");
+            let (mut remote, mut rng) = (MemorySet::new(), Rng::new(u64::from(spec.budget)));
+            for _ in 0..3000 {
+                filter.insert(digest(&mut rng), &mut remote).expect("room");
+            }
+            for _ in 0..30_000 {
+                filter.adapt(digest(&mut rng), &mut remote).expect("in memory");
+            }
+            for _ in 0..20_000 {
+                let place = filter.place(digest(&mut rng));
+                let run = filter.runs.run(place.quotient).unwrap_or(place.quotient..place.quotient);
+                let within = Within::of(&run);
+                let Learned { epoch, slots } = rule.decode(filter.runs.extra(within.block));
+                let later = within.end > SLOTS || run.len() > 7 || epoch != 0;
+                let learned = slots.iter().take(within.end).any(|&selector| selector != 0);
+                let first = place.remainder(8);
+                let (mut own, mut others) = (false, false);
+                for held in run.map(|slot| filter.runs.remainder(slot)) {
+                    own |= held == first;
+                    others |= learned && rule.has(held, first, place.digest);
+                }
+                let expected = (!later).then_some(own || others);
+                assert_eq!(tuned(AtOnce(&filter, within, place)), expected, "{text} {within:?}");
+                seen[if later { 3 } else { usize::from(own) + 2 * usize::from(others && !own) }] +=
+                    1;
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 100), "{seen:?} prove little");
     }
 }

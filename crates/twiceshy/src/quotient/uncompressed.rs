@@ -6,9 +6,10 @@
 
 use std::ops::Range;
 
+use crate::bits::word::Words;
 use crate::spec::{Kind, Spec};
 
-use super::block::SLOTS;
+use super::block::{SLOTS, Within};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -39,6 +40,7 @@ impl Rule for Uncompressed {
         Some(learned.slots)
     }
 
+    #[inline(always)]
     fn remainder(&self, place: &Place, _: u8, selector: u8) -> u64 {
         let first = place.remainder(self.width);
         nth_remainder(place.digest, first, selector.into(), self.width)
@@ -52,11 +54,22 @@ impl Rule for Uncompressed {
     }
 
     #[inline(always)]
-    fn may_be_in(&self, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| {
             let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
             runs.remainder(slot) == self.remainder(place, 0, selector)
         })
+    }
+
+    #[inline(always)]
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        Some(self.may_be_in(words, runs, &run.slots(), place))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
