@@ -40,15 +40,20 @@ const MOST_QUERIES: f64 = 2e7;
 /// The same of a quick trial, in stored keys and in distinct absent ones: at least 76 keys
 /// are stored, always a multiple of [`WHOLE_BINS`].
 const QUICK_KEYS: f64 = 7_752.0;
-const QUICK_ABSENT: f64 = 1e4;
-/// In longer cells collisions are rarer.
-const QUICK_ABSENT_LONG: f64 = 3e4;
+const fn quick_absent(cell_bits: u32) -> f64 {
+    // In longer cells collisions are rarer.
+    match cell_bits {
+        ..=8 => 1e4,
+        9..=12 => 2e4,
+        13.. => 3e4,
+    }
+}
 
 /// So many keys fill whole bins of all filters here to a load of 0.95.
 const WHOLE_BINS: f64 = 38.0;
 
-const CAPPED: &str = "; a trial of more than 2 * 10^7 queries (quick: of 10^4 absent keys, with 12 or 16 \
-                      bits 3 * 10^4) has fewer keys, and as many queries for each";
+const CAPPED: &str = "; a trial of more than 2 * 10^7 queries (quick: of 1, 2 or 3 * 10^4 absent \
+                      keys with 8, 12 or 16 bits) has fewer keys, and as many queries for each";
 
 /// Figures 1 to 7.
 pub fn figures() -> Vec<Figure> {
@@ -155,7 +160,7 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
     let mut points = Vec::new();
     for &repeats in repeats(setting) {
         for curve in filters(cell_bits) {
-            let trials = trials(setting, &curve, &["swapping"], 2);
+            let trials = trials(setting, &curve, &["swapping"], 24);
             for &ratio in ratios(setting) {
                 let panel = repeats_panel(repeats);
                 points.push(uniform_point(setting, &panel, &curve, ratio, repeats, trials));
@@ -165,14 +170,14 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
     points
 }
 
-/// Trials of a point. In 16 bits false positives are few: a quick run has so many times as
-/// many trials of the curves that a claim is about, and few of the others.
-fn trials(setting: &Setting, curve: &Curve, claimed: &[&str], times: u32) -> u32 {
-    match setting.quick && curve.spec.cell_bits() == 16 {
-        true if claimed.contains(&curve.name.as_str()) => times * setting.trials(),
-        true => setting.few_trials(),
-        false => setting.trials(),
-    }
+/// Trials of a point. In 16 bits false positives are few: a quick run has more trials of the
+/// curves that a claim is about, and few of the others.
+fn trials(setting: &Setting, curve: &Curve, claimed: &[&str], more: u32) -> u32 {
+    setting.trials(match curve.spec.cell_bits() {
+        16 if claimed.contains(&curve.name.as_str()) => more,
+        16 => 4,
+        _ => 12,
+    })
 }
 
 /// The rate of a filter on uniform queries.
@@ -187,9 +192,8 @@ fn uniform_point(
     let (spec, repeats) = (curve.spec, f64::from(repeats));
     let keys = match setting.quick {
         true => {
-            let absent =
-                if spec.cell_bits() > 8 { QUICK_ABSENT_LONG } else { QUICK_ABSENT };
-            (QUICK_KEYS.min(absent / ratio) / WHOLE_BINS).floor() * WHOLE_BINS
+            let keys = QUICK_KEYS.min(quick_absent(spec.cell_bits()) / ratio);
+            (keys / WHOLE_BINS).floor() * WHOLE_BINS
         }
         false => KEYS.min((MOST_QUERIES / (ratio * repeats)).floor()),
     };
@@ -223,7 +227,7 @@ fn varying(setting: &Setting) -> Vec<Point> {
             // They differ by a third.
             let [two, three] = [2, 3].map(varying_name);
             let claimed = ["swapping", &two, &three];
-            let trials = trials(setting, &curve, &claimed, 4);
+            let trials = trials(setting, &curve, &claimed, 48);
             for &ratio in ratios(setting) {
                 let panel = cell_panel(cell_bits);
                 points.push(uniform_point(setting, &panel, &curve, ratio, repeats, trials));
@@ -238,11 +242,12 @@ fn varying_name(r: u32) -> String {
 }
 
 fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
+    let trials = setting.trials(if cell_bits == 16 { 20 } else { 6 });
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &Trace::ALL) {
         for curve in filters(cell_bits) {
             for ratio in traffic.ratios(setting, RATIOS) {
-                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
+                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio, trials));
             }
         }
     }

@@ -66,7 +66,7 @@ fn rounds(setting: &Setting) -> Vec<Point> {
                     // After the last round there is nothing left to ask for.
                     Ok(outcome.rounds.get(round as usize - 1).map_or(0.0, Round::rate))
                 };
-                points.push(point(&panel, &curve.name, round.into(), setting.few_trials(), trial));
+                points.push(point(&panel, &curve.name, round.into(), setting.trials(4), trial));
             }
         }
     }

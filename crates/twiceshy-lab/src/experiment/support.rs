@@ -107,13 +107,14 @@ fn over_cuckooing(setting: &Setting) -> Vec<Point> {
 }
 
 fn at_equal_space(setting: &Setting, trace: Trace) -> Vec<Point> {
+    let trials = setting.trials(10);
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &[trace]) {
         for cell_bits in CELLS {
             let panel = format!("{cell_bits} bits a cell, {}", traffic.name());
             for curve in filters(cell_bits) {
                 for ratio in traffic.ratios(setting, RATIOS) {
-                    points.push(traffic.rate(setting, &panel, &curve, ratio));
+                    points.push(traffic.rate(setting, &panel, &curve, ratio, trials));
                 }
             }
         }
@@ -201,8 +202,7 @@ fn long_sequences(setting: &Setting) -> Vec<Point> {
     let mut points = Vec::new();
     for (panel, curves) in panels {
         // One query in 300 cannot be fixed by a cyclic filter, and a quick trial has 304.
-        let more = if setting.quick && panel == THEOREM { 5 } else { 1 };
-        let trials = more * setting.trials();
+        let trials = setting.trials(if panel == THEOREM { 60 } else { 12 });
         for curve in curves {
             let at = |&times| sequence_point(panel, curve, keys, times, trials);
             points.extend(times.iter().map(at));
@@ -243,9 +243,8 @@ const MANY: f64 = 30.0;
 /// below it, or beyond it, by chance they are with 10^-6.
 fn bounded_by_the_support(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
-    let repeated = |panel, series| {
-        curves.standing_against(panel, series, OPTIMAL).within(1.0_f64.next_up()..)
-    };
+    let repeated =
+        |panel, series| curves.standing_against(panel, series, OPTIMAL).within(1.0_f64.next_up()..);
     let plain = repeated(THEOREM, "plain");
     let cuckooing = repeated(THEOREM, "cuckooing");
     let cyclic = repeated(THEOREM, "cyclic-1").within(MANY..);

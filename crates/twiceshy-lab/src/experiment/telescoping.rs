@@ -120,26 +120,25 @@ fn firehose(setting: &Setting) -> Vec<Point> {
 }
 
 /// A quick run has more trials of what the claims are about, as a rate is mostly of few keys
-/// that are asked for often: all filters where A/S is moderate, and those whose blocks are
-/// spent, from there on.
+/// that are asked for often: of the paper's filters where A/S is moderate, and of those whose
+/// blocks are spent, from there on.
 fn firehose_trials(setting: &Setting, panel: &str, name: &str, ratio: f64) -> u32 {
+    let claimed = filters().iter().any(|curve| curve.name == name);
     let spent = matches!(name, "telescoping" | "extension") && ratio >= *MODERATE.end();
-    match setting.quick {
-        true if panel != ACTIVE_SET || ours().iter().any(|curve| curve.name == name) => {
-            setting.few_trials()
-        }
-        true if spent => 4 * setting.trials(),
-        true if MODERATE.contains(&ratio) => 2 * setting.trials(),
-        _ => setting.trials(),
-    }
+    setting.trials(match panel == ACTIVE_SET && claimed {
+        true if spent => 48,
+        true if MODERATE.contains(&ratio) => 36,
+        _ => 4,
+    })
 }
 
 fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
+    let trials = setting.trials(12);
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, traces) {
         for curve in filters() {
             for ratio in traffic.ratios(setting, RATIOS) {
-                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio));
+                points.push(traffic.rate(setting, &traffic.name(), &curve, ratio, trials));
             }
         }
     }
@@ -173,7 +172,7 @@ pub(super) fn adversarial_curve(
     };
     let at = |&ratio: &f64| {
         let spec = curve.spec;
-        point(panel, &curve.name, ratio, setting.few_trials(), move |seed| {
+        point(panel, &curve.name, ratio, setting.trials(4), move |seed| {
             let mut filter = empty(&spec, keys as usize)?;
             let outcome = attack(&mut filter, keys, ratio, seed)?;
             match outcome.false_negatives {

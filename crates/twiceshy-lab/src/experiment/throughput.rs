@@ -61,7 +61,7 @@ fn throughput(setting: &Setting) -> Vec<Point> {
         for curve in SPECS.map(Curve::new) {
             for &load in scale.loads {
                 let spec = curve.spec;
-                points.push(point(panel, &curve.name, load, setting.trials(), move |seed| {
+                points.push(point(panel, &curve.name, load, setting.trials(4), move |seed| {
                     measure(&spec, scale, load, seed)
                 }));
             }

@@ -99,9 +99,16 @@ impl Traffic {
     }
 
     /// The false-positive rate of a filter.
-    pub fn rate(&self, setting: &Setting, panel: &str, curve: &Curve, ratio: f64) -> Point {
+    pub fn rate(
+        &self,
+        setting: &Setting,
+        panel: &str,
+        curve: &Curve,
+        ratio: f64,
+        trials: u32,
+    ) -> Point {
         let (traffic, spec, quick) = (self.clone(), curve.spec, setting.quick);
-        point(panel, &curve.name, ratio, setting.trials(), move |seed| {
+        point(panel, &curve.name, ratio, trials, move |seed| {
             rate(&spec, &traffic.workload(ratio, quick, seed)?, seed)
         })
     }
@@ -118,7 +125,7 @@ impl Traffic {
         let (traffic, quick) = (self.clone(), setting.quick);
         let (spec, against) = (curve.spec, against.spec);
         let series = format!("{}, {}", curve.name, self.name());
-        point(panel, series, ratio, setting.trials(), move |seed| {
+        point(panel, series, ratio, setting.trials(6), move |seed| {
             let workload = traffic.workload(ratio, quick, seed)?;
             // One more on both sides, so that there is a ratio where there are no
             // false positives.
