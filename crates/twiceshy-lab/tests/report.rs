@@ -25,7 +25,7 @@ use twiceshy_lab::workload::Recording;
 const EPSILON: f64 = 1.0 / 256.0;
 
 /// The first seed: the criteria below were written before any trial had it.
-const SEED: u64 = 7_000_000;
+const SEED: u64 = 11_000_000;
 
 fn quick() -> Setting {
     Setting { quick: true, ..Setting::default() }
@@ -207,7 +207,7 @@ fn figures_about_traces_run_on_a_recording() {
     }
 }
 
-/// 8-bit cells, the three traces with packets as on a link, A/S = 1, 5 and 20, 10 trials each.
+/// 8-bit cells, the three traces with packets as on a link, A/S = 1, 5 and 20, 8 trials each.
 /// Flows that collide are fixed at once, nearly always: at A/S = 5, 100 of the 6,650 that a
 /// trial asks for (cuckooing), 200 (swapping, cyclic s = 1), 400 and 800.
 #[test]
@@ -271,8 +271,8 @@ fn eight_bit_cells_lose_to_the_plain_filter_above_forty() {
     assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
 }
 
-/// The active set at A/S = 20, 36 trials of the cuckoo filters and 48 of the others, and at 100.
-/// A block is spent with probability 0.0004 (telescoping) and 0.165 (extension) at 20, and
+/// The active set at A/S = 20, 36 trials of the cuckoo filters, 72 of cyclic with s = 1, and
+/// 48 of the others, also at 100. A block is spent with probability 0.0004 (telescoping) and 0.165 (extension) at 20, and
 /// 0.985 at 100.
 ///
 /// Best is: lower than every cyclic filter, by what these trials show. The swapping filter's
@@ -302,30 +302,22 @@ fn telescoping_is_best_on_the_active_set_until_its_blocks_are_spent() {
     assert_eq!(telescoping.below(extension), Seen::Yes, "{telescoping:?}, {extension:?}");
 }
 
-/// Theorem 1's conditions, queries asked 10 and 100 times each, 60 trials. The cuckooing
-/// filter passes the criterion, one that never adapts fails it, whatever it is called, and so
-/// does the cyclic filter, as the paper says.
+/// Theorem 1's conditions, queries asked 10 and 100 times each, 60 trials, 120 of the cyclic
+/// filter, which cannot fix 128 queries in all of those at 100. The cuckooing filter passes the
+/// criterion; in its place one that never adapts fails it, and so does the cyclic filter,
+/// which is not support optimal, as the paper says.
 #[test]
 fn only_the_cuckooing_filter_is_bounded_by_the_support() {
     let points = Points::of("support-bound");
     let panel = "as in Theorem 1: two tables, load 0.45";
-    let names = ["plain", "cuckooing", "cyclic-1"];
-    let rows = points.rows(panel, &names, &[10.0, 100.0]);
+    let rows = points.rows(panel, &["plain", "cuckooing", "cyclic-1"], &[10.0, 100.0]);
     let verdict = points.verdict(&rows);
     assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
     for other in ["plain", "cyclic-1"] {
-        let swapped: Vec<Row> = rows
-            .iter()
-            .map(|row| {
-                let series = match row.series.as_str() {
-                    "cuckooing" => other,
-                    name if name == other => "cuckooing",
-                    name => name,
-                };
-                Row { series: series.into(), ..row.clone() }
-            })
-            .collect();
-        let verdict = points.verdict(&swapped);
+        let of = |name: &'static str| rows.iter().filter(move |row| row.series == name).cloned();
+        let renamed = of(other).map(|row| Row { series: "cuckooing".into(), ..row });
+        let mistaken: Vec<Row> = of("plain").chain(of("cyclic-1")).chain(renamed).collect();
+        let verdict = points.verdict(&mistaken);
         assert_eq!(verdict.seen, Seen::No, "{other}: {verdict}");
     }
 }

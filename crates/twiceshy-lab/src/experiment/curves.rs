@@ -66,7 +66,14 @@ impl Standing {
         self.claim(1.0)
     }
 
-    /// The same the other way round.
+    /// Whether it is below at every point: a claim that all points together may show while
+    /// some are above by too little to be clear, which leave it open.
+    pub fn is_below_everywhere(&self) -> Seen {
+        let not_below = self.pairs.iter().flatten().any(|&(_, score)| score <= 0.0);
+        self.is_below().max(if not_below { Seen::Open } else { Seen::Yes })
+    }
+
+    /// The same as [`is_below`](Self::is_below) the other way round.
     pub fn is_above(&self) -> Seen {
         self.claim(-1.0)
     }
@@ -292,6 +299,10 @@ mod tests {
         assert_eq!(standing(&[2.5; 2]).is_below(), Seen::Open);
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below(), Seen::No);
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below(), Seen::Yes);
+        // Everywhere.
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below_everywhere(), Seen::Open);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, 0.1]).is_below_everywhere(), Seen::Yes);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below_everywhere(), Seen::No);
         // Pair by pair.
         let one_open = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] };
         assert_eq!(one_open.is_below(), Seen::Open);
