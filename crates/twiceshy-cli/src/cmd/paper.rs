@@ -35,9 +35,9 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 ///
 /// A verdict says "as in the paper" by chance with a probability of 10^-6 (Welch's test of
 /// means), and "not as in the paper" with 10^-3; else there were too few trials to tell. That
-/// holds for --quick, whose trials are many and small. Not settled by it: taf-5, whose times
-/// depend on what else the machine does, and taf-2, where two filters are nearly as good as
-/// the best.
+/// holds for --quick as well, whose trials are many and small. It does not settle taf-5, whose
+/// times depend on what else the machine does, nor in taf-2 whether telescoping is better than
+/// swapping.
 ///
 /// Exit code: 0; 1 if a trial failed; 2 if the flags are wrong or a file cannot be
 /// written; 130 after Ctrl-C. A result other than the paper's is no error.
