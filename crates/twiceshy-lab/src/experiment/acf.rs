@@ -241,7 +241,7 @@ fn varying_name(r: u32) -> String {
 }
 
 fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
-    let trials = setting.trials(if cell_bits == 16 { 16 } else { 6 });
+    let trials = setting.trials(if cell_bits == 16 { 24 } else { 6 });
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &Trace::ALL) {
         for curve in filters(cell_bits) {
