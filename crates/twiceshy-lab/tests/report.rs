@@ -1,12 +1,20 @@
-//! What the report must show, on points of the quick run with fixed seeds: each
-//! test says what is random in it, and how likely it would fail by chance. Criteria are
-//! the papers' claims or a model's numbers; none was fitted to these seeds.
+//! What the report must show, claim by claim, on rows of the quick run: the same points and
+//! as many trials, but only the points that a claim needs, with fixed seeds of their own.
+//! Criteria are the papers' claims or a model's numbers; none was fitted to these seeds.
+//!
+//! Where nothing else is said, a claim is seen by Welch's test of means (`significance.rs`), of
+//! all points of a pair of curves together: where the means are the same, it is seen by
+//! chance with probability 10^-6, `CHANCE`. A claim of several comparisons needs all of
+//! them, and is seen by chance with no more than one of them is: nothing is to be corrected.
+//! Other tests say what is random in them, and how likely they fail by chance.
 //! Overflow probabilities of blocks are those of `taf_exaf_entropy.csv`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use twiceshy_lab::experiment::{Figure, Point, Row, Seen, Setting, figures};
+use twiceshy_lab::experiment::curves::Curves;
+use twiceshy_lab::experiment::runner::mean_and_error;
+use twiceshy_lab::experiment::{Figure, Point, Row, Seen, Setting, Verdict, figures};
 use twiceshy_lab::model::cell::Effort;
 use twiceshy_lab::model::cyclic;
 use twiceshy_lab::model::popularity::Popularity;
@@ -17,7 +25,7 @@ use twiceshy_lab::workload::Recording;
 const EPSILON: f64 = 1.0 / 256.0;
 
 /// The first seed: the criteria below were written before any trial had it.
-const SEED: u64 = 7_000;
+const SEED: u64 = 11_000_000;
 
 fn quick() -> Setting {
     Setting { quick: true, ..Setting::default() }
@@ -28,25 +36,56 @@ fn figure(id: &str) -> Figure {
 }
 
 /// The points of a figure's quick run.
-struct Points(Vec<Point>);
+struct Points {
+    figure: Figure,
+    points: Vec<Point>,
+}
 
 impl Points {
     fn of(id: &str) -> Self {
-        Points((figure(id).points)(&quick()))
+        let figure = figure(id);
+        let points = (figure.points)(&quick());
+        Points { figure, points }
     }
 
     /// The trials of one point with so many seeds.
     fn trials(&self, panel: &str, series: &str, x: f64, seeds: u64) -> Vec<f64> {
         let wanted =
             |point: &&Point| point.panel == panel && point.series == series && point.x == x;
-        let point = self.0.iter().find(wanted);
+        let point = self.points.iter().find(wanted);
         let point = point.unwrap_or_else(|| panic!("no point {panel}, {series}, {x}"));
         (SEED..SEED + seeds).map(|seed| (point.run)(seed).expect("a trial")).collect()
     }
 
-    /// The sum of their trials.
-    fn sum(&self, panel: &str, series: &str, xs: &[f64], seeds: u64) -> f64 {
-        xs.iter().flat_map(|&x| self.trials(panel, series, x, seeds)).sum()
+    /// The rows of some curves at some places, with the trials of the quick run: seeds that
+    /// no other row has.
+    fn rows(&self, panel: &str, series: &[&str], xs: &[f64]) -> Vec<Row> {
+        let wanted = |point: &Point| {
+            let named = series.contains(&point.series.as_str()) && xs.contains(&point.x);
+            point.panel == panel && named
+        };
+        let found: Vec<(u64, &Point)> =
+            (0..).zip(&self.points).filter(|(_, point)| wanted(point)).collect();
+        assert_eq!(found.len(), series.len() * xs.len(), "{panel}, {series:?}, {xs:?}");
+        let row = |(place, point): (u64, &Point)| {
+            let seeds = (0..point.trials).map(|trial| SEED + 1000 * (place + 1) + u64::from(trial));
+            let values: Vec<f64> = seeds.map(|seed| (point.run)(seed).expect("a trial")).collect();
+            let (mean, standard_error) = mean_and_error(&values);
+            Row {
+                figure: self.figure.id.into(),
+                panel: point.panel.clone(),
+                series: point.series.clone(),
+                x: point.x,
+                mean,
+                standard_error,
+                trials: point.trials,
+            }
+        };
+        found.into_iter().map(row).collect()
+    }
+
+    fn verdict(&self, rows: &[Row]) -> Verdict {
+        (self.figure.verdict)(rows)
     }
 }
 
@@ -168,119 +207,119 @@ fn figures_about_traces_run_on_a_recording() {
     }
 }
 
-/// 8-bit cells, A/S = 1 and 5: of 80,000 distinct absent flows in the three traces
-/// those that collide are 1.5 % (cuckooing), 3 % (swapping, cyclic s = 1), 6 % and
-/// 12 % (s = 2, 3), each a Poisson number, and nearly all are fixed at once: 1,200,
-/// 2,400, 4,800, 9,600. Neighbours are 20 standard deviations apart: by chance the
-/// order is another one with probability below 10^-50.
+/// 8-bit cells, the three traces with packets as on a link, A/S = 1, 5 and 20, 8 trials each.
+/// Flows that collide are fixed at once, nearly always: at A/S = 5, 100 of the 6,650 that a
+/// trial asks for (cuckooing), 200 (swapping, cyclic s = 1), 400 and 800.
 #[test]
 fn on_flow_traces_cuckooing_is_lowest_and_three_selector_bits_are_worst() {
-    let mut sums = [0.0; 5];
-    for (id, trace) in
-        [("support-2", "Chicago A"), ("support-3", "Chicago B"), ("support-4", "San Jose")]
-    {
-        let points = Points::of(id);
+    const PLAIN: f64 = 3.8 / 255.0;
+    let best = ["cuckooing", "swapping", "cyclic-1"];
+    let filters = [&best[..], &["cyclic-2", "cyclic-3"]].concat();
+    let traces =
+        [("support-2", "Chicago A"), ("support-3", "Chicago B"), ("support-4", "San Jose")];
+    let rows = traces.map(|(id, trace)| {
         let panel = format!("8 bits a cell, {trace}, trains");
-        let filters = ["cuckooing", "swapping", "cyclic-1", "cyclic-2", "cyclic-3"];
-        for (sum, filter) in sums.iter_mut().zip(filters) {
-            *sum += points.sum(&panel, filter, &[1.0, 5.0], 1);
-        }
-    }
-    let [cuckooing, swapping, one, two, three] = sums;
-    assert!(cuckooing < swapping.min(one), "{sums:?}");
-    assert!(swapping.max(one) < two && two < three, "{sums:?}");
-    // Six rates, beside six times 1.48 % of the plain filter.
-    let plain = 6.0 * 0.0148;
-    assert!(cuckooing.max(swapping).max(one) < plain, "{sums:?} and plain {plain}");
+        Points::of(id).rows(&panel, &filters, &[1.0, 5.0, 20.0])
+    });
+    let rows = rows.concat();
+    // Cuckooing lowest, swapping and s = 1 next, s = 3 worst: of all traces together.
+    let verdict = Points::of("support-2").verdict(&rows);
+    assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
+    // The plain filter's rate is known.
+    let against_plain = Curves::new(&rows).standings_against(|_| true, &best, PLAIN);
+    assert_eq!(against_plain.is_below(), Seen::Yes, "{}", against_plain.text());
 }
 
-/// 16-bit cells, n_e = 10, A/S = 20, 50 and 100 with four seeds: false positives of the
-/// swapping filter against the chain of section 3.3. Nearly each is of another colliding key,
-/// so their number is Poisson: 5.5 standard deviations are exceeded with probability 10^-7.
-/// By the same chain the gain over the plain filter's 5.8 * 10^-5 is n_e/2, to the 5 % to
-/// which the paper reports agreement.
+/// 16-bit cells, n_e = 10, 24 trials at each of five A/S, of 30,000 absent keys. Of these 3.5
+/// collide with the swapping filter, each is hardly ever a false positive twice, and so
+/// their number is Poisson, 415 in all: the gain is known to 5 %, and by the criterion it is
+/// within a factor of 1.5 of n_e/2. The same number against the chain of section 3.3: 5.5
+/// standard deviations are exceeded with probability 10^-7.
 #[test]
 fn where_collisions_are_rare_the_gain_is_half_the_repeats() {
-    const PLAIN: f64 = 3.8 / 65_535.0;
-    const SEEDS: u64 = 4;
+    const REPEATS: f64 = 10.0;
+    const RATIOS: [f64; 5] = [5.0, 10.0, 20.0, 50.0, 100.0];
     let points = Points::of("acf-3");
+    let rows = points.rows("n_e = 10", &["swapping"], &RATIOS);
+    let verdict = points.verdict(&rows);
+    assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
+
     let filter = Swapping { tables: 2, slots: 4, values: 65_535.0, retry: false };
-    let (mut seen, mut expected, mut plain) = (0.0, 0.0, 0.0);
-    for x in [20.0, 50.0, 100.0] {
-        // As many keys as make two million queries at most.
-        let keys = (2e6_f64 / (x * 10.0)).min(7_782.0).floor();
-        let queries = keys * x * 10.0 * SEEDS as f64;
-        let popularity = Popularity::zipf(keys * x, 0.0, 10.0);
-        let model = filter.rate(0.95, x, &popularity, Effort::USUAL, 1).mean;
-        seen += points.sum("n_e = 10", "swapping", &[x], SEEDS) / SEEDS as f64 * queries;
-        expected += model * queries;
-        plain += PLAIN * queries;
+    let (mut seen, mut expected) = (0.0, 0.0);
+    for row in &rows {
+        // 38 keys fill 40 cells.
+        let keys = (3e4 / row.x / 38.0).floor() * 38.0;
+        let queries = keys * row.x * REPEATS * f64::from(row.trials);
+        let popularity = Popularity::zipf(keys * row.x, 0.0, REPEATS);
+        seen += row.mean * queries;
+        expected += filter.rate(0.95, row.x, &popularity, Effort::USUAL, 1).mean * queries;
     }
     assert!((seen - expected).abs() < 5.5 * expected.sqrt(), "{seen}, not {expected}");
-    let gain = plain / expected;
-    assert!((gain / 5.0 - 1.0).abs() < 0.05, "{gain}, not n_e/2 = 5");
 }
 
-/// Rates are means over a thousand keys or more, each of which is in the way of a
-/// Poisson number of absent keys: relative standard deviations are below 3 %, and
-/// the analytic rates (`acf_cyclic_analytic.csv`, `acf_swapping_mc.csv`) at
-/// A/S = 50 are 1.38 times the plain filter's and more, at A/S = 1 at most 0.42:
-/// 12 standard deviations.
+/// A/S = 1, 50 and 100, both n_e, 12 trials each of at most 10,000 absent keys: lower than
+/// what is expected of the plain filter at 1, higher at both others. The analytic rates
+/// (`acf_cyclic_analytic.csv`, `acf_swapping_mc.csv`) are at most 0.87 and at least 1.38 times
+/// that.
 #[test]
 fn eight_bit_cells_lose_to_the_plain_filter_above_forty() {
     let points = Points::of("acf-1");
-    let plain = 0.0148;
-    for filter in ["cyclic-1", "cyclic-2", "cyclic-3", "swapping"] {
-        for x in [50.0, 100.0] {
-            let rate = points.sum("n_e = 10", filter, &[x], 1);
-            assert!(rate > plain, "{filter} at {x}: {rate}");
-        }
-    }
-    for filter in ["cyclic-1", "cyclic-2", "swapping"] {
-        let rate = points.sum("n_e = 10", filter, &[1.0], 1);
-        assert!(rate < plain, "{filter} at 1: {rate}");
-    }
+    let adaptive = ["cyclic-1", "cyclic-2", "cyclic-3", "swapping"];
+    let panels = ["n_e = 10", "n_e = 30"];
+    let rows = panels.map(|panel| points.rows(panel, &adaptive, &[1.0, 50.0, 100.0])).concat();
+    let verdict = points.verdict(&rows);
+    assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
 }
 
-/// A/S = 5 and 20 with three seeds: 470 false positives of the telescoping filter
-/// (one for each distinct query that collides), as many of the swapping filter,
-/// 940 and 1,880 with two and three selector bits: 12 standard deviations
-/// of Poisson numbers. (The cuckooing filter has half as many at first, and a few
-/// that it cannot fix, which may cost more than all others together: nothing that a
-/// test could count on, see the figure.)
+/// The active set at A/S = 20, 36 trials of the cuckoo filters, 72 of cyclic with s = 1, and
+/// 48 of the others, also at 100. A block is spent with probability 0.0004 (telescoping) and 0.165 (extension) at 20, and
+/// 0.985 at 100.
 ///
-/// At A/S = 100 a block is spent with probability 0.985 in every one of 9: below
-/// 10^-16 for none of them, and then known false positives come back all the time.
+/// Best is: lower than every cyclic filter, by what these trials show. The swapping filter's
+/// first pass costs as much, the cuckooing filter's half (which a few keys that it cannot fix
+/// undo): quick trials are too few to put telescoping below these two, and the figure says so.
+/// It must not be above swapping.
 #[test]
 fn telescoping_is_best_on_the_active_set_until_its_blocks_are_spent() {
+    const PANEL: &str = "active set";
     let points = Points::of("taf-2");
-    let moderate = |filter| points.sum("active set", filter, &[5.0, 20.0], 3);
-    let telescoping = moderate("telescoping");
-    for other in ["cyclic-2", "cyclic-3"] {
-        assert!(telescoping < moderate(other), "{telescoping} and {other} {}", moderate(other));
+    let others = ["swapping", "cyclic-1", "cyclic-2", "cyclic-3"];
+    let mut rows = points.rows(PANEL, &others, &[20.0]);
+    rows.extend(points.rows(PANEL, &["telescoping", "extension"], &[20.0, 100.0]));
+    let curves = Curves::new(&rows);
+    let against = |other| curves.standing(PANEL, "telescoping", other);
+    for other in &others[1..] {
+        assert_eq!(against(other).is_below(), Seen::Yes, "{other}: {}", against(other).text());
     }
-    // Equal means: the difference of two Poisson numbers of 470 is below 5 of its
-    // standard deviations but with probability 10^-6.
-    let allowed = 5.0 * (2.0 * 470.0_f64).sqrt() / 1e6;
-    assert!(telescoping < moderate("swapping") + allowed, "{telescoping}");
-    // Three trials beside six: above the mean of those by five standard deviations of Poisson
-    // numbers.
-    let spent = 2.0 * points.sum("active set", "telescoping", &[100.0], 3);
-    let deviation = (1e6 * (2.0 * spent + telescoping)).sqrt() / 1e6;
-    assert!(spent > telescoping + 5.0 * deviation, "{telescoping}, {spent} at 100");
+    assert_ne!(against("swapping").is_below(), Seen::No, "{}", against("swapping").text());
+
+    let pooled = |series, from, to| curves.pooled(PANEL, series, from, to).expect("a row");
+    let [before, after] = [20.0, 100.0].map(|x| pooled("telescoping", x, x));
+    assert_eq!(before.below(after), Seen::Yes, "{before:?}, {after:?}");
+    // In the same space.
+    let [telescoping, extension] =
+        ["telescoping", "extension"].map(|series| pooled(series, 20.0, 100.0));
+    assert_eq!(telescoping.below(extension), Seen::Yes, "{telescoping:?}, {extension:?}");
 }
 
-/// A/S = 20: an extension filter's block is spent with probability 0.165, a
-/// telescoping filter's with 0.0004. Of 91 blocks (13 a seed) none or one of the
-/// former and as many of the latter: below 10^-7.
+/// Theorem 1's conditions, queries asked 10 and 100 times each, 60 trials, 120 of the cyclic
+/// filter, which cannot fix 128 queries in all of those at 100. The cuckooing filter passes the
+/// criterion; in its place one that never adapts fails it, and so does the cyclic filter,
+/// which is not support optimal, as the paper says.
 #[test]
-fn extensions_are_worse_than_selectors_in_the_same_space() {
-    let points = Points::of("taf-2");
-    let [extension, telescoping] =
-        ["extension", "telescoping"].map(|filter| points.sum("active set", filter, &[20.0], 7));
-    // Five standard deviations of Poisson numbers of a million queries each.
-    let deviation = (1e6 * (extension + telescoping)).sqrt() / 1e6;
-    assert!(extension > telescoping + 5.0 * deviation, "{extension}, {telescoping}");
+fn only_the_cuckooing_filter_is_bounded_by_the_support() {
+    let points = Points::of("support-bound");
+    let panel = "as in Theorem 1: two tables, load 0.45";
+    let rows = points.rows(panel, &["plain", "cuckooing", "cyclic-1"], &[10.0, 100.0]);
+    let verdict = points.verdict(&rows);
+    assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
+    for other in ["plain", "cyclic-1"] {
+        let of = |name: &'static str| rows.iter().filter(move |row| row.series == name).cloned();
+        let renamed = of(other).map(|row| Row { series: "cuckooing".into(), ..row });
+        let mistaken: Vec<Row> = of("plain").chain(of("cyclic-1")).chain(renamed).collect();
+        let verdict = points.verdict(&mistaken);
+        assert_eq!(verdict.seen, Seen::No, "{other}: {verdict}");
+    }
 }
 
 /// 3,891 keys are 64 blocks. At |Q|/|S| = 20 a telescoping filter's is spent with
@@ -305,6 +344,11 @@ fn the_adversary_wins_above_twenty_queries_a_key_and_loses_where_nothing_is_spen
             assert!(rate > explained(2.0 * EPSILON), "{filter} at {x}: {rate}");
         }
     }
+    // An extension filter's block is spent with probability 0.165 at 20: none of 128 with
+    // 10^-10.
+    let at_twenty = last("extension", 20.0, 2);
+    let won = |rate: &f64| *rate > explained(2.0 * EPSILON);
+    assert!(at_twenty.iter().any(won), "{at_twenty:?}");
     // No block is ever spent, or a spent one takes other hash functions.
     for filter in ["uncompressed, 18 bits a slot", "telescoping-reseed"] {
         for x in [5.0, 50.0, 100.0] {
@@ -327,16 +371,14 @@ fn explained(probability: f64) -> f64 {
     above.find(|&rate| 39.0 * divergence(rate) > 1e6_f64.ln()).expect("39 queries tell")
 }
 
-/// The largest rate of any round.
+/// The largest rate of any round, with the trials of the quick run: below epsilon. Later
+/// rounds have few queries, and what chance explains of epsilon is not exceeded.
 #[test]
 fn broom_filters_are_flat() {
     let points = Points::of("broom-adversary");
-    for filter in ["broom", "broom-faithful"] {
-        for x in [1.0, 20.0, 100.0] {
-            let rate = points.trials("adversary", filter, x, 1)[0];
-            assert!(rate <= explained(EPSILON), "{filter} at {x}: {rate}");
-        }
-    }
+    let rows = points.rows("adversary", &["broom", "broom-faithful"], &[1.0, 20.0, 100.0]);
+    let verdict = points.verdict(&rows);
+    assert_eq!(verdict.seen, Seen::Yes, "{verdict}");
     let rounds = Points::of("broom-rounds");
     for round in [2.0, 3.0, 4.0, 5.0] {
         let rate = rounds.trials("|Q| = 20 |S|", "broom", round, 1)[0];

@@ -47,6 +47,11 @@ impl Standing {
         self.where_clear(-1.0)
     }
 
+    /// The smallest place at which it is clearly above.
+    pub fn above_from(&self) -> Option<f64> {
+        self.above().into_iter().min_by(f64::total_cmp)
+    }
+
     /// Whether all points of each pair, together, are clearly below (or above).
     fn together(&self, sign: f64) -> bool {
         let chance = |pair: &Vec<(f64, f64)>| {
@@ -61,7 +66,14 @@ impl Standing {
         self.claim(1.0)
     }
 
-    /// The same the other way round.
+    /// Whether it is below at every point: a claim that all points together may show while
+    /// some are above by too little to be clear, which leave it open.
+    pub fn is_below_everywhere(&self) -> Seen {
+        let not_below = self.pairs.iter().flatten().any(|&(_, score)| score <= 0.0);
+        self.is_below().max(if not_below { Seen::Open } else { Seen::Yes })
+    }
+
+    /// The same as [`is_below`](Self::is_below) the other way round.
     pub fn is_above(&self) -> Seen {
         self.claim(-1.0)
     }
@@ -96,10 +108,15 @@ impl Standing {
     /// "below at 7 of 9 points, above at 1 (A/S = 100)": clearly, that is, and the
     /// place of those that are fewer.
     pub fn text(&self) -> String {
+        self.text_at("A/S")
+    }
+
+    /// The same with another name for a place.
+    pub fn text_at(&self, place: &str) -> String {
         let (below, above) = (self.below(), self.above());
         let at = |xs: &[f64], others: usize| match xs.len() {
             0 => String::new(),
-            few if few <= others => format!(" (A/S = {})", list(xs)),
+            few if few <= others => format!(" ({place} = {})", list(xs)),
             _ => String::new(),
         };
         let (at_below, at_above) = (at(&below, above.len()), at(&above, below.len()));
@@ -163,12 +180,33 @@ impl<'a> Curves<'a> {
     /// Where the first curve of each pair lies against the second, in the panels
     /// that are picked.
     pub fn standings(&self, pick: impl Fn(&str) -> bool, pairs: &[(&str, &str)]) -> Standing {
-        let panels: Vec<&str> = self.panels().into_iter().filter(|panel| pick(panel)).collect();
-        let of_pair = |(series, other): &(&str, &str)| {
-            let in_panels = panels.iter().map(|panel| self.standing(panel, series, other));
-            in_panels.flat_map(|standing| standing.pairs.into_iter().flatten()).collect()
+        let of_pair = |&(series, other): &(&str, &str)| {
+            self.in_panels(&pick, |panel| self.standing(panel, series, other))
         };
         Standing { pairs: pairs.iter().map(of_pair).collect() }
+    }
+
+    /// Where each curve lies against a number, in the panels that are picked.
+    pub fn standings_against(
+        &self,
+        pick: impl Fn(&str) -> bool,
+        series: &[&str],
+        number: f64,
+    ) -> Standing {
+        let of_series = |series: &&str| {
+            self.in_panels(&pick, |panel| self.standing_against(panel, series, number))
+        };
+        Standing { pairs: series.iter().map(of_series).collect() }
+    }
+
+    /// All points of panels as those of one pair.
+    fn in_panels(
+        &self,
+        pick: impl Fn(&str) -> bool,
+        standing: impl Fn(&str) -> Standing,
+    ) -> Vec<(f64, f64)> {
+        let panels = self.panels().into_iter().filter(|panel| pick(panel));
+        panels.flat_map(|panel| standing(panel).pairs.into_iter().flatten()).collect()
     }
 
     /// The mean over a curve's points from `from` on up to `to`.
@@ -261,6 +299,10 @@ mod tests {
         assert_eq!(standing(&[2.5; 2]).is_below(), Seen::Open);
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below(), Seen::No);
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below(), Seen::Yes);
+        // Everywhere.
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below_everywhere(), Seen::Open);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, 0.1]).is_below_everywhere(), Seen::Yes);
+        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below_everywhere(), Seen::No);
         // Pair by pair.
         let one_open = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] };
         assert_eq!(one_open.is_below(), Seen::Open);

@@ -90,7 +90,8 @@ impl Plan {
         let percent = WELL_KNOWN * 100.0;
         let scale = match self.ends_early() {
             true => format!("full, {LEAST_TRIALS} trials or more until an error of {percent} %"),
-            false if self.setting.quick => "quick".to_string(),
+            // Another name whenever sizes change: rows of old ones would be taken for these.
+            false if self.setting.quick => "quick, small trials".to_string(),
             false => "full".to_string(),
         };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();

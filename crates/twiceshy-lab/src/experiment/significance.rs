@@ -79,6 +79,18 @@ impl Estimate {
         }
     }
 
+    /// Whether it is shown to be within a factor of a number, less and more. Both sides have
+    /// to be clear, so that either's chance is the claim's. Taken of logarithms, whose errors
+    /// are nearly alike to both sides where a mean is of few rare events.
+    pub fn about(self, number: f64, factor: f64) -> Seen {
+        if self.mean <= 0.0 {
+            return Seen::Open;
+        }
+        let log = Estimate { mean: self.mean.ln(), error: self.error / self.mean, ..self };
+        let [low, high] = [number / factor, number * factor].map(|at| Estimate::exactly(at.ln()));
+        Seen::all([low.below(log), log.below(high)])
+    }
+
     /// Below `other` by more than [`CHANCE`] explains.
     pub fn clearly_below(self, other: Estimate) -> bool {
         normal_tail(self.score_below(other)) < CHANCE
@@ -249,6 +261,20 @@ mod tests {
         // Relative errors of an eighth each.
         assert!((ratio.error - 0.5 * 0.125 * 2.0_f64.sqrt()).abs() < 1e-12, "{ratio}");
         assert_eq!(Estimate::mean_of(&[]), None);
+    }
+
+    /// Within a factor of 2 of 8, with an error of a tenth: ln 2 is 6.9 of them. At 6 it is
+    /// 4.05 to the lower end, at 3 the lower end is 2.9 and the number outside, at 1.5 9.8.
+    #[test]
+    fn about_is_clear_on_both_sides() {
+        let about = |mean: f64, freedom| estimate(mean, mean / 10.0, freedom).about(8.0, 2.0);
+        assert_eq!(about(8.0, f64::INFINITY), Seen::Yes);
+        assert_eq!(about(8.0, 3.0), Seen::Open);
+        assert_eq!(about(6.0, f64::INFINITY), Seen::Open);
+        assert_eq!(about(3.0, f64::INFINITY), Seen::Open);
+        assert_eq!(about(1.5, f64::INFINITY), Seen::No);
+        assert_eq!(about(40.0, f64::INFINITY), Seen::No);
+        assert_eq!(about(0.0, f64::INFINITY), Seen::Open);
     }
 
     /// Four scores of 3 are one of 6.

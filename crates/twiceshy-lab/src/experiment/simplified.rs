@@ -53,7 +53,7 @@ fn failures(setting: &Setting) -> Vec<Point> {
             Curve::new(&format!("simplified:f={f},b={SLOTS},stash=0")).named(fingerprint_name(f));
         for &load in LOADS {
             let spec = curve.spec;
-            points.push(point(&panel, &curve.name, load, setting.trials(), move |seed| {
+            points.push(point(&panel, &curve.name, load, setting.trials(4), move |seed| {
                 let mut failed = 0;
                 for table in 0..tables {
                     failed += u32::from(!has_room(&spec, cells, load, seed ^ (table << 32))?);

@@ -72,9 +72,10 @@ pub fn figures() -> Vec<Figure> {
             id: "support-bound",
             title: "False positives of a long sequence",
             source: "Kopelowitz et al., Support Optimality, Theorem 1",
-            claim: "n queries from a set Q cost the cuckooing filter about epsilon |Q| false \
-                    positives, however often each is asked; cyclic and swapping filters have \
-                    queries that they cannot fix, which cost more with every repeat.",
+            claim: "n queries from a set Q cost the cuckooing filter epsilon |Q| false positives and \
+                    few more, however often each is asked: all repeats of a query together cost \
+                    less than its first. Cyclic and swapping filters have queries that they cannot \
+                    fix, which cost more with every repeat, as all do without adaptivity.",
             x: Axis { label: "times each query of Q is asked", log: true },
             y: Axis { label: "false positives over epsilon |Q|", log: true },
             points: long_sequences,
@@ -106,13 +107,14 @@ fn over_cuckooing(setting: &Setting) -> Vec<Point> {
 }
 
 fn at_equal_space(setting: &Setting, trace: Trace) -> Vec<Point> {
+    let trials = setting.trials(8);
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &[trace]) {
         for cell_bits in CELLS {
             let panel = format!("{cell_bits} bits a cell, {}", traffic.name());
             for curve in filters(cell_bits) {
                 for ratio in traffic.ratios(setting, RATIOS) {
-                    points.push(traffic.rate(setting, &panel, &curve, ratio));
+                    points.push(traffic.rate(setting, &panel, &curve, ratio, trials));
                 }
             }
         }
@@ -177,12 +179,11 @@ fn up_to_twice(rows: &[Row]) -> Verdict {
 
 /// Short cells: so that queries which a cyclic filter cannot fix are common.
 const CELL_BITS: u32 = 5;
-/// 131,072 cells, filled to 0.95.
+/// 131,072 cells, filled to 0.95; quick: a quarter of them.
 const KEYS: u64 = 124_518;
-const TIMES: [u32; 5] = [1, 3, 10, 30, 100];
-
-/// Epsilon of two tables, each with a key in nearly half of its cells.
-const THEOREM_EPSILON: f64 = 2.0 * 0.45 / (1 << CELL_BITS) as f64;
+const QUICK_KEYS: u64 = 30_400;
+const TIMES: &[u32] = &[1, 3, 10, 30, 100];
+const QUICK_TIMES: &[u32] = &[1, 10, 100];
 
 /// The theorem has as many bins in each table as there are keys, a load of 0.5.
 const THEOREM: &str = "as in Theorem 1: two tables, load 0.45";
@@ -197,21 +198,29 @@ fn long_sequences(setting: &Setting) -> Vec<Point> {
     let four_tables =
         [plain(CELL_BITS), cuckooing(CELL_BITS), cyclic(1, CELL_BITS), swapping(CELL_BITS)];
     let panels = [(THEOREM, &two_tables[..]), (PRACTICE, &four_tables)];
+    let (keys, times) = if setting.quick { (QUICK_KEYS, QUICK_TIMES) } else { (KEYS, TIMES) };
     let mut points = Vec::new();
     for (panel, curves) in panels {
         for curve in curves {
-            points.extend(TIMES.map(|times| sequence_point(setting, panel, curve, times)));
+            // One query in 300 cannot be fixed by a cyclic filter, and a quick trial has 304.
+            let trials = setting.trials(match (panel, curve.name.as_str()) {
+                (THEOREM, "cyclic-1") => 120,
+                (THEOREM, _) => 60,
+                _ => 12,
+            });
+            let at = |&times| sequence_point(panel, curve, keys, times, trials);
+            points.extend(times.iter().map(at));
         }
     }
     points
 }
 
 /// As many queries as keys, `times` for each element of Q: the theorem's length.
-fn sequence_point(setting: &Setting, panel: &str, curve: &Curve, times: u32) -> Point {
+fn sequence_point(panel: &str, curve: &Curve, keys: u64, times: u32, trials: u32) -> Point {
     let ratio = 1.0 / f64::from(times);
-    let size = Size { keys: Some(KEYS), ratio, ..Size::default() };
+    let size = Size { keys: Some(keys), ratio, ..Size::default() };
     let spec = curve.spec;
-    point(panel, &curve.name, f64::from(times), setting.trials(), move |seed| {
+    point(panel, &curve.name, f64::from(times), trials, move |seed| {
         let workload = Source::Repeats(times.into()).workload(&size, seed)?;
         let hasher = hasher(seed);
         let mut filter = filled(&spec, &workload.stored, &hasher)?;
@@ -221,32 +230,50 @@ fn sequence_point(setting: &Setting, panel: &str, curve: &Curve, times: u32) -> 
     })
 }
 
+/// What a sequence costs at most a filter that is support optimal, in epsilon |Q|.
+///
+/// Theorem 1 allows epsilon |Q| + O(epsilon^2 |Q| + log^4 n). Its constants are not known, and
+/// with 1 for them log^4 n alone is more than n epsilon, which a filter that never adapts has:
+/// at this size the sum excludes nothing. What the paper calls support optimal does: epsilon
+/// for the first query of each element, "and o(epsilon) total false positives over all
+/// repeated queries to that element". All repeats together cost less than the first, then.
+const OPTIMAL: f64 = 2.0;
+
+/// From so many repeats on a filter that is not support optimal shows it: queries that a
+/// cyclic filter with s = 1 and 4-bit fingerprints cannot fix are 1/16 of those that collide.
+const MANY: f64 = 30.0;
+
+/// Each claim by all points of its curve together: one beyond [`OPTIMAL`] is too many, and
+/// below it, or beyond it, by chance they are with 10^-6.
 fn bounded_by_the_support(rows: &[Row]) -> Verdict {
     let curves = Curves::new(rows);
-    let most = f64::from(TIMES[TIMES.len() - 1]);
-    let [Some(theorem), Some(cyclic), Some(practice), Some(swapping)] = [
-        (THEOREM, "cuckooing"),
-        (THEOREM, "cyclic-1"),
-        (PRACTICE, "cuckooing"),
-        (PRACTICE, "swapping"),
-    ]
-    .map(|(panel, series)| curves.at(panel, series, most).map(Estimate::from)) else {
-        return Verdict { seen: Seen::Open, text: "rows are missing".into() };
+    let repeated =
+        |panel, series| curves.standing_against(panel, series, OPTIMAL).within(1.0_f64.next_up()..);
+    let plain = repeated(THEOREM, "plain");
+    let cuckooing = repeated(THEOREM, "cuckooing");
+    let cyclic = repeated(THEOREM, "cyclic-1").within(MANY..);
+    let at_most = |panel, series| {
+        let last = curves.curve(panel, series).last().map(|row| Estimate::from(*row));
+        last.map_or("missing".to_string(), |estimate| format!("{series} {estimate}"))
     };
-    // Epsilon |Q| + epsilon^2 |Q| + log^4 n, over epsilon |Q|, with constants of 1.
-    let [epsilon, queries] = [THEOREM_EPSILON, KEYS as f64 / most];
-    let most_allowed = 1.0 + epsilon + (KEYS as f64).log2().powi(4) / (epsilon * queries);
-    let bounded = Seen::unless(Estimate::exactly(most_allowed).clearly_below(theorem));
-    let why = match cyclic.clearly_below(swapping) {
-        false => ", as random queries hardly find the few that it cannot fix",
-        true => "",
+    let costs = |panel| {
+        let texts: Vec<String> =
+            curves.series(panel).into_iter().map(|series| at_most(panel, series)).collect();
+        texts.join(", ")
     };
+    let most = rows.iter().map(|row| row.x).fold(0.0, f64::max);
     Verdict {
-        seen: Seen::all([bounded, theorem.below(cyclic)]),
+        seen: Seen::all([cuckooing.is_below(), cyclic.is_above(), plain.is_above()]),
         text: format!(
-            "asked {most} times each, queries cost the cuckooing filter {theorem} epsilon |Q| under \
-             the theorem's conditions (which allow {most_allowed:.0}, mostly for log^4 n) and \
-             {practice} at load 0.95, cyclic with s = 1 {cyclic}; swapping {swapping}{why}"
+            "asked {most} times each, queries cost, in epsilon |Q|, {} under the theorem's \
+             conditions and {} at load 0.95; against {OPTIMAL}, where repeats cost as much as \
+             first queries, the cuckooing filter is {}, cyclic with s = 1 {} from {MANY} times on, \
+             and the plain one, which never adapts, {}",
+            costs(THEOREM),
+            costs(PRACTICE),
+            cuckooing.text_at("times"),
+            cyclic.text_at("times"),
+            plain.text_at("times")
         ),
     }
 }

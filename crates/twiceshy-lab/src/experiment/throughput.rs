@@ -52,7 +52,7 @@ const FULL: Scale = Scale {
     loads: &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95],
     queries: ActiveSet::QUERIES,
 };
-const QUICK: Scale = Scale { slots: 262_144.0, loads: &[0.1, 0.5, 0.8, 0.95], queries: 300_000 };
+const QUICK: Scale = Scale { slots: 131_072.0, loads: &[0.1, 0.5, 0.8, 0.95], queries: 100_000 };
 
 fn throughput(setting: &Setting) -> Vec<Point> {
     let scale = if setting.quick { QUICK } else { FULL };
@@ -61,7 +61,7 @@ fn throughput(setting: &Setting) -> Vec<Point> {
         for curve in SPECS.map(Curve::new) {
             for &load in scale.loads {
                 let spec = curve.spec;
-                points.push(point(panel, &curve.name, load, setting.trials(), move |seed| {
+                points.push(point(panel, &curve.name, load, setting.trials(4), move |seed| {
                     measure(&spec, scale, load, seed)
                 }));
             }

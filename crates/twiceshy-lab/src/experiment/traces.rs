@@ -14,15 +14,17 @@ use super::measure::{Curve, Failure, point, rate};
 use super::{Point, Setting};
 use crate::workload::{Order, Recording, Size, Source, Trace, Workload};
 
-/// Flows of a generated trace in a quick run.
-const QUICK_FLOWS: f64 = 20_000.0;
+/// Flows of a generated trace in a quick run. At A/S = 1, 5 and 20 a multiple of 38 are
+/// stored, which fill whole bins to a load of 0.95.
+const QUICK_FLOWS: f64 = 7_980.0;
 
 /// The share of a generated trace's flows and packets in a full run: rates depend on the
 /// packets of a flow, not on how many flows there are.
 const FULL_SCALE: f64 = 0.2;
 
-/// The ratios of a quick run.
+/// The ratios of a quick run, and of shuffled traces; of both.
 const FEW_RATIOS: [f64; 4] = [1.0, 5.0, 20.0, 100.0];
+const FEWEST_RATIOS: [f64; 2] = [1.0, 20.0];
 
 /// A ratio that leaves fewer keys to store is left out of a recording's figure.
 const LEAST_KEYS: f64 = 100.0;
@@ -68,8 +70,12 @@ impl Traffic {
     /// much the order matters, only a few of them.
     pub fn ratios(&self, setting: &Setting, usual: &[f64]) -> Vec<f64> {
         let Traffic::Recorded(recording) = self else {
-            let few = setting.quick || matches!(self, Traffic::Like(_, Order::Shuffled));
-            return if few { FEW_RATIOS.to_vec() } else { usual.to_vec() };
+            let shuffled = matches!(self, Traffic::Like(_, Order::Shuffled));
+            return match (setting.quick, shuffled) {
+                (true, true) => FEWEST_RATIOS.to_vec(),
+                (false, false) => usual.to_vec(),
+                _ => FEW_RATIOS.to_vec(),
+            };
         };
         let distinct = recording.distinct as f64;
         match recording.stored {
@@ -93,9 +99,16 @@ impl Traffic {
     }
 
     /// The false-positive rate of a filter.
-    pub fn rate(&self, setting: &Setting, panel: &str, curve: &Curve, ratio: f64) -> Point {
+    pub fn rate(
+        &self,
+        setting: &Setting,
+        panel: &str,
+        curve: &Curve,
+        ratio: f64,
+        trials: u32,
+    ) -> Point {
         let (traffic, spec, quick) = (self.clone(), curve.spec, setting.quick);
-        point(panel, &curve.name, ratio, setting.trials(), move |seed| {
+        point(panel, &curve.name, ratio, trials, move |seed| {
             rate(&spec, &traffic.workload(ratio, quick, seed)?, seed)
         })
     }
@@ -112,7 +125,7 @@ impl Traffic {
         let (traffic, quick) = (self.clone(), setting.quick);
         let (spec, against) = (curve.spec, against.spec);
         let series = format!("{}, {}", curve.name, self.name());
-        point(panel, series, ratio, setting.trials(), move |seed| {
+        point(panel, series, ratio, setting.trials(6), move |seed| {
             let workload = traffic.workload(ratio, quick, seed)?;
             // One more on both sides, so that there is a ratio where there are no
             // false positives.
