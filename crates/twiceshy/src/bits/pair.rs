@@ -1,11 +1,11 @@
-//! The leaf of comparisons: is a value in either of two bins of four cells?
+//! The leaf of comparisons: is a cell of either of two bins what it is compared with?
 //!
 //! ```text
 //! one bin, the other    | c0 | c1 | c2 | c3 | c0 | c1 | c2 | c3 |
-//! the value             | v  | v  | v  | v  | v  | v  | v  | v  |   compared at once
+//! what each would hold  | p0 | p1 | p2 | p3 | q0 | q1 | q2 | q3 |   compared at once
 //! ```
 //!
-//! Cells of 8 and of 16 bits are what SSE2 compares, and SSE2 is part of every
+//! Four cells of 8 or of 16 bits are what SSE2 compares, and SSE2 is part of every
 //! x86-64 target: half the instructions of the same question to two words. The
 //! safe twin asks it on other targets and under Miri; a test drives both.
 
@@ -18,30 +18,34 @@ pub(crate) use sse2::{any_u8, any_u16};
 mod sse2 {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_cmpeq_epi16, _mm_cvtsi32_si128, _mm_cvtsi64_si128, _mm_movemask_epi8,
-        _mm_set1_epi8, _mm_set1_epi16, _mm_unpacklo_epi32, _mm_unpacklo_epi64,
+        _mm_unpacklo_epi32, _mm_unpacklo_epi64,
     };
 
-    /// Whether `value` is one of four cells of 8 bits in either bin.
+    /// Whether a cell of 8 bits in either bin is the same in its pattern.
     #[inline(always)]
-    pub(crate) fn any_u8(one: [u8; 4], other: [u8; 4], value: u8) -> bool {
-        let [one, other] = [one, other].map(i32::from_le_bytes);
+    pub(crate) fn any_u8(bins: [[u8; 4]; 2], patterns: [u32; 2]) -> bool {
+        let [one, other] = bins.map(i32::from_le_bytes);
+        let [its, others] = patterns.map(u32::cast_signed);
         // SAFETY: this module is there only where the whole target has SSE2.
         let equal = unsafe {
             let cells = _mm_unpacklo_epi32(_mm_cvtsi32_si128(one), _mm_cvtsi32_si128(other));
-            _mm_movemask_epi8(_mm_cmpeq_epi8(cells, _mm_set1_epi8(value.cast_signed())))
+            let pattern = _mm_unpacklo_epi32(_mm_cvtsi32_si128(its), _mm_cvtsi32_si128(others));
+            _mm_movemask_epi8(_mm_cmpeq_epi8(cells, pattern))
         };
         // The upper half of the register holds no cells.
         equal & 0xff != 0
     }
 
-    /// Whether `value` is one of four cells of 16 bits in either bin.
+    /// Whether a cell of 16 bits in either bin is the same in its pattern.
     #[inline(always)]
-    pub(crate) fn any_u16(one: [u8; 8], other: [u8; 8], value: u16) -> bool {
-        let [one, other] = [one, other].map(i64::from_le_bytes);
+    pub(crate) fn any_u16(bins: [[u8; 8]; 2], patterns: [u64; 2]) -> bool {
+        let [one, other] = bins.map(i64::from_le_bytes);
+        let [its, others] = patterns.map(u64::cast_signed);
         // SAFETY: this module is there only where the whole target has SSE2.
         let equal = unsafe {
             let cells = _mm_unpacklo_epi64(_mm_cvtsi64_si128(one), _mm_cvtsi64_si128(other));
-            _mm_movemask_epi8(_mm_cmpeq_epi16(cells, _mm_set1_epi16(value.cast_signed())))
+            let pattern = _mm_unpacklo_epi64(_mm_cvtsi64_si128(its), _mm_cvtsi64_si128(others));
+            _mm_movemask_epi8(_mm_cmpeq_epi16(cells, pattern))
         };
         equal != 0
     }
@@ -49,19 +53,18 @@ mod sse2 {
 
 #[cfg(any(not(all(target_arch = "x86_64", target_feature = "sse2")), miri, test))]
 mod portable {
-    /// Whether `value` is one of four cells of 8 bits in either bin.
+    /// Whether a cell of 8 bits in either bin is the same in its pattern.
     #[inline(always)]
-    pub(crate) fn any_u8(one: [u8; 4], other: [u8; 4], value: u8) -> bool {
-        let cells = u64::from(u32::from_le_bytes(one)) | u64::from(u32::from_le_bytes(other)) << 32;
-        let pattern = u64::from(value) * ONES_OF_8;
-        any_zero(cells ^ pattern, ONES_OF_8)
+    pub(crate) fn any_u8(bins: [[u8; 4]; 2], patterns: [u32; 2]) -> bool {
+        let joined = |[one, other]: [u32; 2]| u64::from(one) | u64::from(other) << 32;
+        any_zero(joined(bins.map(u32::from_le_bytes)) ^ joined(patterns), ONES_OF_8)
     }
 
-    /// Whether `value` is one of four cells of 16 bits in either bin.
+    /// Whether a cell of 16 bits in either bin is the same in its pattern.
     #[inline(always)]
-    pub(crate) fn any_u16(one: [u8; 8], other: [u8; 8], value: u16) -> bool {
-        let pattern = u64::from(value) * ONES_OF_16;
-        [one, other].into_iter().any(|bin| any_zero(u64::from_le_bytes(bin) ^ pattern, ONES_OF_16))
+    pub(crate) fn any_u16(bins: [[u8; 8]; 2], patterns: [u64; 2]) -> bool {
+        let mut both = bins.into_iter().zip(patterns);
+        both.any(|(bin, pattern)| any_zero(u64::from_le_bytes(bin) ^ pattern, ONES_OF_16))
     }
 
     /// The lowest bit of every lane of a word.
@@ -92,30 +95,44 @@ mod tests {
         std::array::from_fn(|cell| differ[(cell + turn) % differ.len()])
     }
 
-    fn ask_u8(cells: [u16; 8], value: u16) -> [bool; 2] {
-        let bytes = cells.map(|cell| u8::try_from(cell).expect("8 bits"));
-        let [one, other] = [0, 4].map(|at| bytes[at..at + 4].try_into().expect("four bytes"));
-        let value = u8::try_from(value).expect("8 bits");
-        [any_u8(one, other, value), portable::any_u8(one, other, value)]
-    }
-
-    fn ask_u16(cells: [u16; 8], value: u16) -> [bool; 2] {
-        let [one, other] = [0, 4].map(|at| {
-            let bytes = cells[at..at + 4].iter().flat_map(|cell| cell.to_le_bytes());
-            bytes.collect::<Vec<u8>>().try_into().expect("eight bytes")
+    fn ask_u8(cells: [u16; 8], patterns: [u16; 8]) -> [bool; 2] {
+        let [bins, patterns] = [cells, patterns].map(|eight| {
+            let bytes = eight.map(|cell| u8::try_from(cell).expect("8 bits"));
+            [0, 4].map(|at| bytes[at..at + 4].try_into().expect("four bytes"))
         });
-        [any_u16(one, other, value), portable::any_u16(one, other, value)]
+        let patterns = patterns.map(u32::from_le_bytes);
+        [any_u8(bins, patterns), portable::any_u8(bins, patterns)]
     }
 
-    /// Asks for every value in every cell, among cells that are close to it.
-    fn every_value_in_every_cell(bits: u16, ask: impl Fn([u16; 8], u16) -> [bool; 2]) {
+    fn ask_u16(cells: [u16; 8], patterns: [u16; 8]) -> [bool; 2] {
+        let [bins, patterns] = [cells, patterns].map(|eight| {
+            [0, 4].map(|at| {
+                let bytes = eight[at..at + 4].iter().flat_map(|cell| cell.to_le_bytes());
+                bytes.collect::<Vec<u8>>().try_into().expect("eight bytes")
+            })
+        });
+        let patterns = patterns.map(u64::from_le_bytes);
+        [any_u16(bins, patterns), portable::any_u16(bins, patterns)]
+    }
+
+    /// Asks for every value in every cell, among cells that are close to it: as one
+    /// pattern for all cells, and as that of one cell only.
+    fn every_value_in_every_cell(bits: u16, ask: impl Fn([u16; 8], [u16; 8]) -> [bool; 2]) {
         let step = if cfg!(miri) { 97 } else { 1 };
         for value in (0..=bits).step_by(step) {
             for cell in 0..8 {
                 let mut cells = others(value, bits, cell);
-                assert_eq!(ask(cells, value), [false; 2], "{value:#x} in {cells:x?}");
+                assert_eq!(ask(cells, [value; 8]), [false; 2], "{value:#x} in {cells:x?}");
                 cells[cell] = value;
-                assert_eq!(ask(cells, value), [true; 2], "{value:#x} in {cells:x?}");
+                assert_eq!(ask(cells, [value; 8]), [true; 2], "{value:#x} in {cells:x?}");
+                let mut patterns = cells.map(|cell| cell ^ 1);
+                assert_eq!(ask(cells, patterns), [false; 2], "{patterns:x?} in {cells:x?}");
+                patterns[cell] = value;
+                assert_eq!(ask(cells, patterns), [true; 2], "{patterns:x?} in {cells:x?}");
+                // The value of one cell where another is compared.
+                patterns[cell] = value ^ 1;
+                patterns[(cell + 1) % 8] = cells[(cell + 1) % 8] ^ 0x10 & bits;
+                assert_eq!(ask(cells, patterns), [false; 2], "{patterns:x?} in {cells:x?}");
             }
         }
     }

@@ -33,6 +33,7 @@ impl Cuckooing {
 
 impl Rule for Cuckooing {
     const KINDS: &[Kind] = &[Kind::Cuckooing];
+    const BY_PATTERN: bool = true;
 
     fn new(spec: &Spec) -> Self {
         Cuckooing { fingerprints: Fingerprints::new(spec.f), per_table: spec.tags == Tags::Table }

@@ -108,6 +108,7 @@ impl Mirrored<Cyclic> {
 
 impl Rule for Cyclic {
     const KINDS: &[Kind] = &[Kind::Cyclic, Kind::Varying];
+    const BY_PATTERN: bool = false;
 
     fn new(spec: &Spec) -> Self {
         let (below, first_end, others, skip) = match spec.kind {

@@ -28,13 +28,17 @@ use crate::spec::{Kind, Spec, WhenFull};
 use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Bins};
-use super::table::{EMPTY, Place, Shape, Table};
+use super::table::{EMPTY, Form, Place, Shape, Table};
 use crate::batch::in_batches;
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {
     /// The kinds that this rule serves.
     const KINDS: &[Kind];
+
+    /// Whether a cell holds a digest if its value is what the pattern has there, and
+    /// never else: two bins are then compared at once.
+    const BY_PATTERN: bool;
 
     /// The rule of a description.
     fn new(spec: &Spec) -> Self;
@@ -186,19 +190,45 @@ impl<R: Rule> Mirrored<R> {
         hit
     }
 
+    /// [`Mirrored::test`] of two tables, by patterns, in a table of that form.
+    #[inline(always)]
+    fn test_pair(&self, form: Form, lanes: &Lanes, probe: &Probe<2>) -> bool {
+        self.table.either_is(form, probe.bins, self.rule.patterns(probe.hashes, lanes))
+    }
+
+    /// The query of two tables.
+    #[inline(always)]
+    fn test_two(&self, probe: &Probe<2>) -> bool {
+        // A constant in each arm, so that each has a loop of its own.
+        match (self.table.form(), self.table.lanes()) {
+            (Form::FourU8, Some(lanes)) if R::BY_PATTERN => {
+                self.test_pair(Form::FourU8, lanes, probe)
+            }
+            (Form::FourU16, Some(lanes)) if R::BY_PATTERN => {
+                self.test_pair(Form::FourU16, lanes, probe)
+            }
+            _ => self.test(probe),
+        }
+    }
+
     #[inline(always)]
     fn prefetch<const TABLES: usize>(&self, probe: &Probe<TABLES>) {
         probe.bins.iter().for_each(|&bin| self.table.prefetch(bin));
     }
 
     #[inline(always)]
-    fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
+    fn test_many<const TABLES: usize>(
+        &self,
+        digests: &[Digest],
+        found: &mut [bool],
+        test: impl Fn(&Probe<TABLES>) -> bool,
+    ) {
         in_batches(
             digests,
             found,
             |digest| self.locate::<TABLES>(digest),
             |probe| self.prefetch(probe),
-            |probe| self.test(probe),
+            test,
         );
     }
 
@@ -380,7 +410,7 @@ impl<R: Rule> Filter for Mirrored<R> {
     #[inline(always)]
     fn contains(&self, digest: Digest) -> bool {
         match self.table.shape.tables {
-            2 => self.test(&self.locate::<2>(digest)),
+            2 => self.test_two(&self.locate(digest)),
             4 => self.test(&self.locate::<4>(digest)),
             _ => self.test_any(self.hashes(digest)),
         }
@@ -388,8 +418,8 @@ impl<R: Rule> Filter for Mirrored<R> {
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
         match self.table.shape.tables {
-            2 => self.test_many::<2>(digests, found),
-            4 => self.test_many::<4>(digests, found),
+            2 => self.test_many(digests, found, |probe| self.test_two(probe)),
+            4 => self.test_many::<4>(digests, found, |probe| self.test(probe)),
             _ => in_batches(
                 digests,
                 found,

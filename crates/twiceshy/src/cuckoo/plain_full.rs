@@ -22,6 +22,7 @@ pub struct PlainFull {
 
 impl Rule for PlainFull {
     const KINDS: &[Kind] = &[Kind::PlainFull];
+    const BY_PATTERN: bool = true;
 
     fn new(spec: &Spec) -> Self {
         PlainFull { fingerprints: Fingerprints::new(spec.f) }

@@ -42,6 +42,9 @@ fn tags(hashes: Hashes, lanes: &Lanes) -> u64 {
 fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
     for draw in 1..MAX_DRAWS {
         let zeros = lanes.zeros(tags);
+        if zeros == 0 {
+            return tags;
+        }
         tags |= hashes.tag_bits(64 * draw, lanes.bits()) & lanes.spread(zeros);
     }
     tags | lanes.spread(lanes.zeros(tags)) & lanes.ones()
@@ -49,6 +52,7 @@ fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
 
 impl Rule for Swapping {
     const KINDS: &[Kind] = &[Kind::Swapping];
+    const BY_PATTERN: bool = true;
 
     fn new(spec: &Spec) -> Self {
         Swapping {

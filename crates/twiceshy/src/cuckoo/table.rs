@@ -159,26 +159,38 @@ impl Table {
     /// it is a constant to the caller, nothing is left to ask.
     #[inline(always)]
     pub(crate) fn either_holds(&self, form: Form, bins: [usize; 2], value: u64) -> bool {
+        let pattern = match form {
+            // With constants the multiplications are of these widths.
+            Form::FourU8 => u64::from(value as u32 * (u32::MAX / 0xff)),
+            Form::FourU16 => value.wrapping_mul(u64::MAX / 0xffff),
+            Form::Words(lanes) | Form::OddWords(lanes) => lanes.broadcast(value),
+            Form::Cells => {
+                return bins.into_iter().any(|bin| self.find(bin, value).is_some());
+            }
+        };
+        self.either_is(form, bins, [pattern; 2])
+    }
+
+    /// Whether a cell of either bin holds what its bin's pattern has at its place;
+    /// for bins that are words.
+    #[inline(always)]
+    pub(crate) fn either_is(&self, form: Form, bins: [usize; 2], patterns: [u64; 2]) -> bool {
+        let [its, others] = patterns;
         match form {
             Form::FourU8 => {
-                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
-                pair::any_u8(one, other, value as u8)
+                let patterns = patterns.map(|pattern| pattern as u32);
+                pair::any_u8(bins.map(|bin| self.cells.byte_window(bin)), patterns)
             }
-            Form::FourU16 => {
-                let [one, other] = bins.map(|bin| self.cells.byte_window(bin));
-                pair::any_u16(one, other, value as u16)
-            }
+            Form::FourU16 => pair::any_u16(bins.map(|bin| self.cells.byte_window(bin)), patterns),
             Form::Words(lanes) => {
-                let pattern = lanes.broadcast(value);
                 let [one, other] = bins.map(|bin| self.cells.byte_aligned(bin, lanes.bits() / 8));
-                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+                lanes.any_zero_of(one ^ its, other ^ others)
             }
             Form::OddWords(lanes) => {
-                let pattern = lanes.broadcast(value);
                 let [one, other] = bins.map(|bin| self.bin(bin, &lanes));
-                lanes.any_zero_of(one ^ pattern, other ^ pattern)
+                lanes.any_zero_of(one ^ its, other ^ others)
             }
-            Form::Cells => bins.into_iter().any(|bin| self.find(bin, value).is_some()),
+            Form::Cells => unreachable!("bins that are no words have no patterns"),
         }
     }
 
