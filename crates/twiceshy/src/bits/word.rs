@@ -234,7 +234,7 @@ mod intrinsics {
 
 /// The safe twin.
 #[derive(Clone, Copy)]
-struct Portable;
+pub(crate) struct Portable;
 
 impl Words for Portable {
     /// Counts bytes first, then the bits of one byte.

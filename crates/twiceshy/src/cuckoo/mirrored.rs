@@ -546,3 +546,47 @@ impl<R: Rule> Filter for Mirrored<R> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuckoo::{cuckooing, plain_full, swapping};
+
+    /// Queries of two tables, one by one and many at once, against the query that
+    /// takes one bin after the other.
+    fn compare<R: Rule>(text: &str) {
+        let spec: Spec = text.parse().expect("a filter");
+        let mut filter = Mirrored::<R>::new(&spec, 2000).expect("a capacity");
+        let (mut mirror, mut rng) = (MemoryMirror::new(filter.stats().cells), Rng::new(1));
+        let mut digests = || Digest::new([rng.next(), rng.next()]);
+        let keys: Vec<Digest> = (0..1900).map(|_| digests()).collect();
+        for &key in &keys {
+            filter.insert(key, &mut mirror).expect("room");
+        }
+        for round in 0..2 {
+            let asked: Vec<Digest> =
+                keys.iter().copied().chain((0..20_000).map(|_| digests())).collect();
+            let mut found = vec![false; asked.len()];
+            filter.contains_many(&asked, &mut found);
+            for (index, (&digest, many)) in asked.iter().zip(found).enumerate() {
+                let slow = filter.test_any(filter.hashes(digest));
+                assert_eq!(filter.contains(digest), slow, "{text} {round} {digest:?}");
+                assert_eq!(many, slow, "{text} {round} {digest:?}");
+                assert!(slow || index >= keys.len(), "{text}: a false negative");
+            }
+            // Keys change places, and what they leave in their cells.
+            for _ in 0..2000 {
+                filter.adapt(digests(), &mut mirror).expect("in memory");
+            }
+        }
+    }
+
+    #[test]
+    fn two_bins_at_once_are_what_each_of_them_is() {
+        for (f, b) in [(8, 4), (16, 4), (12, 4), (8, 2), (5, 3), (9, 8)] {
+            compare::<plain_full::PlainFull>(&format!("plain-full:f={f},k=2,b={b}"));
+            compare::<swapping::Swapping>(&format!("swapping:f={f},k=2,b={b}"));
+            compare::<cuckooing::Cuckooing>(&format!("cuckooing:f={f},k=2,b={b}"));
+        }
+    }
+}

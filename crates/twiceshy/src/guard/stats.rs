@@ -155,10 +155,11 @@ impl Counters {
 
     /// The counts, without what the filter counts itself.
     pub(super) fn stats(&self) -> GuardStats {
+        let (absent, found) = (self.absent.get(), self.found.get());
         GuardStats {
-            queries: self.absent.get() + self.maybe.get() + self.found.get(),
-            absent: self.absent.get(),
-            store_reads: self.store_reads.get() + self.found.get(),
+            queries: absent + self.maybe.get() + found,
+            absent,
+            store_reads: self.store_reads.get() + found,
             false_positives: self.false_positives.get(),
             fixed: self.fixed.get(),
             fixed_again: self.fixed_again.get(),

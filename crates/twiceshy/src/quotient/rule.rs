@@ -93,8 +93,8 @@ pub trait Rule: Clone {
     /// what most queries end with.
     fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
 
-    /// [`Rule::may_be_in`] where it can be said in one step, as it can for nearly
-    /// all queries: this is inlined, with no loop and no call.
+    /// [`Rule::may_be_in`] where it can be said in one step, as coded variants can for
+    /// nearly all queries: this is inlined into every query.
     fn may_be_in_at_once(
         &self,
         words: impl Words,

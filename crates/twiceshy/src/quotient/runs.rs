@@ -156,8 +156,8 @@ impl Runs {
         (occupied, near.map_or_else(far, Within::slots))
     }
 
-    /// [`Runs::find`] without the slots where the run does not end in the
-    /// quotient's own block, as five of six do at a load of 0.95.
+    /// [`Runs::find`], with the slots if the run ends in the quotient's own block and
+    /// before its last slot, as five of six do at a load of 0.95.
     #[inline(always)]
     pub(super) fn find_near(&self, words: impl Words, quotient: usize) -> (bool, Option<Within>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);

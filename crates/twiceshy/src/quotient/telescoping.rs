@@ -46,9 +46,8 @@ pub struct Telescoping {
     width: u32,
     /// Bytes of a block's code; an epoch has one more.
     code_bytes: usize,
-    /// The remainders from 1 on, as lanes of one word; `None` where a remainder
-    /// is a single bit, which says nothing anyway.
-    lanes: Option<Lanes>,
+    /// The remainders from 1 on, as lanes of one word.
+    lanes: Lanes,
     reseeds: bool,
     /// Where remainders have a byte and a block's state is in one load.
     at_once: Option<AtOnce>,
@@ -98,17 +97,15 @@ impl Telescoping {
     /// Whether any remainder of the digest is this one.
     #[inline(always)]
     fn has(&self, remainder: u64, first: u64, digest: Digest) -> bool {
-        remainder == first
-            || self.lanes.as_ref().is_none_or(|lanes| {
-                lanes.any_zero(lanes_of(digest, lanes) ^ lanes.broadcast(remainder))
-            })
+        let Telescoping { lanes, .. } = self;
+        remainder == first || lanes.any_zero(self.others(digest) ^ lanes.broadcast(remainder))
     }
-}
 
-/// A digest's remainders from 1 on.
-#[inline(always)]
-fn lanes_of(digest: Digest, lanes: &Lanes) -> u64 {
-    digest.word(1) >> (64 - lanes.bits())
+    /// A digest's remainders from 1 on.
+    #[inline(always)]
+    fn others(&self, digest: Digest) -> u64 {
+        digest.word(1) >> (64 - self.lanes.bits())
+    }
 }
 
 /// Remainder number `selector` of a digest whose number 0 is `first`.
@@ -154,7 +151,7 @@ impl Rule for Telescoping {
             code,
             width: spec.f,
             code_bytes: budget as usize / 8,
-            lanes: Lanes::new(64 / spec.f, spec.f),
+            lanes: Lanes::new(64 / spec.f, spec.f).expect("remainders of 1 to 32 bits"),
             reseeds,
             at_once,
         }
@@ -203,22 +200,25 @@ impl Rule for Telescoping {
         let mut epochs = (run.start / SLOTS..run.end.div_ceil(SLOTS)).map(epoch_of);
         // No slots may be behind the last block.
         let Some(epoch) = epochs.next() else { return false };
-        let Some(lanes) = &self.lanes else { return run.start != run.end };
         // Hardly any run is in blocks of several.
         if epochs.any(|other| other != epoch) {
             return true;
         }
         let digest = place.digest.rehashed(u64::from(epoch));
-        let (first, others) = (self.remainder(place, epoch, 0), lanes_of(digest, lanes));
-        if let Some(at_once) = &self.at_once
-            && let Some(bytes) = runs.load_bytes(Within::of(run))
+        let first = self.remainder(place, epoch, 0);
+        if self.width == 8
+            && let Some(slots) = runs.load_bytes(Within::of(run))
         {
-            return at_once.any(words, bytes, first, others);
+            let others = self.others(digest);
+            return match &self.at_once {
+                Some(at_once) => at_once.any(words, slots, first, others),
+                None => {
+                    let lens = [slots.len; 2];
+                    words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
+                }
+            };
         }
-        run.clone().any(|slot| {
-            let held = runs.remainder(slot);
-            held == first || lanes.any_zero(others ^ lanes.broadcast(held))
-        })
+        run.clone().any(|slot| self.has(runs.remainder(slot), first, digest))
     }
 
     /// For remainders of a byte. Whether the run is empty and whether its block has
@@ -387,14 +387,14 @@ mod tests {
         assert!(only_between > 20, "{only_between} prove little");
     }
 
-    struct AtOnce<'a>(&'a super::super::Telescoping, Within, Place);
+    struct AtOnce<'a>(&'a Telescoping, &'a Runs, Within, Place);
 
     impl Work for AtOnce<'_> {
         type Outcome = Option<bool>;
 
         fn run(self, words: impl Words) -> Option<bool> {
-            let AtOnce(filter, run, place) = self;
-            Telescoping::new(&filter.spec()).may_be_in_at_once(words, &filter.runs, run, &place)
+            let AtOnce(rule, runs, run, place) = self;
+            rule.may_be_in_at_once(words, runs, run, &place)
         }
     }
 
@@ -431,7 +431,11 @@ mod tests {
                     others |= learned && rule.has(held, first, place.digest);
                 }
                 let expected = (!later).then_some(own || others);
-                assert_eq!(tuned(AtOnce(&filter, within, place)), expected, "{text} {within:?}");
+                assert_eq!(
+                    tuned(AtOnce(&rule, &filter.runs, within, place)),
+                    expected,
+                    "{text} {within:?}"
+                );
                 seen[if later { 3 } else { usize::from(own) + 2 * usize::from(others && !own) }] +=
                     1;
             }

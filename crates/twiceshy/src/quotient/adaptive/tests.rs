@@ -1,6 +1,7 @@
 //! Queries, with all their shortcuts, against what the slots say one by one.
 
 use super::*;
+use crate::bits::word::Portable;
 use crate::quotient::{extending, telescoping, uncompressed};
 use crate::remote::MemorySet;
 use crate::rng::Rng;
@@ -85,6 +86,8 @@ fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
         for &query in &asked {
             let expected = slow.contains(query);
             assert_eq!(filter.contains(query), expected, "{text} {seed} {round} {query:?}");
+            let safe = Query { filter: &filter }.run_on(Portable, query.words().into());
+            assert_eq!(safe, expected, "the safe twin: {text} {seed} {round} {query:?}");
             seen.maybe += usize::from(expected);
             seen.absent += usize::from(!expected);
         }
@@ -128,8 +131,12 @@ fn queries_answer_what_the_slots_say_with_every_remainder_and_budget() {
             compare::<telescoping::Telescoping>(&text, seed, &mut reseeding);
         }
     }
+    for seen in [&telescoping, &reseeding, &extension, &uncompressed] {
+        assert!(seen.maybe > 1000 && seen.absent > 1000, "{seen:?} prove little");
+    }
+    // Selectors of a byte are never spent here.
     for seen in [&telescoping, &reseeding, &extension] {
-        let enough = seen.maybe > 1000 && seen.absent > 1000 && seen.spent > 100;
+        let enough = seen.spent > 100;
         let mixed = seen.untouched_blocks > 100 && seen.other_blocks > 100;
         assert!(enough && mixed, "{seen:?} prove little");
     }
