@@ -29,7 +29,7 @@ use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Bins};
 use super::table::{EMPTY, Form, Place, Shape, Table};
-use crate::batch::in_batches;
+use crate::batch::{Probes, in_batches, probe_in_ring};
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {
@@ -112,6 +112,33 @@ struct Probe<const TABLES: usize> {
     bins: [usize; TABLES],
 }
 
+/// Queries of two tables by patterns, whose bins are words of a form.
+struct Pairs<'a, R> {
+    filter: &'a Mirrored<R>,
+    form: Form,
+    lanes: &'a Lanes,
+}
+
+impl<R: Rule> Probes for Pairs<'_, R> {
+    type Probe = Probe<2>;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Probe<2> {
+        self.filter.locate(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, probe: &Probe<2>) {
+        self.filter.table.prefetch_both(self.form, probe.bins);
+    }
+
+    #[inline(always)]
+    fn test(&self, probe: &Probe<2>) -> bool {
+        let patterns = self.filter.rule.patterns(probe.hashes, self.lanes);
+        self.filter.table.either_is(self.form, probe.bins, patterns)
+    }
+}
+
 impl<R: Rule> Mirrored<R> {
     /// An empty filter for `capacity` keys.
     ///
@@ -190,24 +217,35 @@ impl<R: Rule> Mirrored<R> {
         hit
     }
 
-    /// [`Mirrored::test`] of two tables, by patterns, in a table of that form.
-    #[inline(always)]
-    fn test_pair(&self, form: Form, lanes: &Lanes, probe: &Probe<2>) -> bool {
-        self.table.either_is(form, probe.bins, self.rule.patterns(probe.hashes, lanes))
-    }
-
     /// The query of two tables.
     #[inline(always)]
     fn test_two(&self, probe: &Probe<2>) -> bool {
         // A constant in each arm, so that each has a loop of its own.
         match (self.table.form(), self.table.lanes()) {
             (Form::FourU8, Some(lanes)) if R::BY_PATTERN => {
-                self.test_pair(Form::FourU8, lanes, probe)
+                Pairs { filter: self, form: Form::FourU8, lanes }.test(probe)
             }
             (Form::FourU16, Some(lanes)) if R::BY_PATTERN => {
-                self.test_pair(Form::FourU16, lanes, probe)
+                Pairs { filter: self, form: Form::FourU16, lanes }.test(probe)
             }
             _ => self.test(probe),
+        }
+    }
+
+    /// The query of two tables for many.
+    fn test_two_many(&self, digests: &[Digest], found: &mut [bool]) {
+        // Likewise.
+        match (self.table.form(), self.table.lanes()) {
+            (Form::FourU8, Some(lanes)) if R::BY_PATTERN => {
+                probe_in_ring(digests, found, &Pairs { filter: self, form: Form::FourU8, lanes });
+            }
+            (Form::FourU16, Some(lanes)) if R::BY_PATTERN => {
+                probe_in_ring(digests, found, &Pairs { filter: self, form: Form::FourU16, lanes });
+            }
+            (form @ Form::Words(_), Some(lanes)) if R::BY_PATTERN => {
+                probe_in_ring(digests, found, &Pairs { filter: self, form, lanes });
+            }
+            _ => self.test_many::<2>(digests, found),
         }
     }
 
@@ -217,18 +255,13 @@ impl<R: Rule> Mirrored<R> {
     }
 
     #[inline(always)]
-    fn test_many<const TABLES: usize>(
-        &self,
-        digests: &[Digest],
-        found: &mut [bool],
-        test: impl Fn(&Probe<TABLES>) -> bool,
-    ) {
+    fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
         in_batches(
             digests,
             found,
             |digest| self.locate::<TABLES>(digest),
             |probe| self.prefetch(probe),
-            test,
+            |probe| self.test(probe),
         );
     }
 
@@ -418,8 +451,8 @@ impl<R: Rule> Filter for Mirrored<R> {
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
         match self.table.shape.tables {
-            2 => self.test_many(digests, found, |probe| self.test_two(probe)),
-            4 => self.test_many::<4>(digests, found, |probe| self.test(probe)),
+            2 => self.test_two_many(digests, found),
+            4 => self.test_many::<4>(digests, found),
             _ => in_batches(
                 digests,
                 found,
