@@ -13,8 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use twiceshy_lab::experiment::curves::Curves;
-use twiceshy_lab::experiment::runner::mean_and_error;
-use twiceshy_lab::experiment::{Figure, Point, Row, Seen, Setting, Verdict, figures};
+use twiceshy_lab::experiment::{Figure, Measured, Point, Row, Seen, Setting, Verdict, figures};
 use twiceshy_lab::model::cell::Effort;
 use twiceshy_lab::model::cyclic;
 use twiceshy_lab::model::popularity::Popularity;
@@ -54,7 +53,7 @@ impl Points {
             |point: &&Point| point.panel == panel && point.series == series && point.x == x;
         let point = self.points.iter().find(wanted);
         let point = point.unwrap_or_else(|| panic!("no point {panel}, {series}, {x}"));
-        (SEED..SEED + seeds).map(|seed| (point.run)(seed).expect("a trial")).collect()
+        (SEED..SEED + seeds).map(|seed| (point.run)(seed).expect("a trial").value).collect()
     }
 
     /// The rows of some curves at some places, with the trials of the quick run: seeds that
@@ -69,17 +68,9 @@ impl Points {
         assert_eq!(found.len(), series.len() * xs.len(), "{panel}, {series:?}, {xs:?}");
         let row = |(place, point): (u64, &Point)| {
             let seeds = (0..point.trials).map(|trial| SEED + 1000 * (place + 1) + u64::from(trial));
-            let values: Vec<f64> = seeds.map(|seed| (point.run)(seed).expect("a trial")).collect();
-            let (mean, standard_error) = mean_and_error(&values);
-            Row {
-                figure: self.figure.id.into(),
-                panel: point.panel.clone(),
-                series: point.series.clone(),
-                x: point.x,
-                mean,
-                standard_error,
-                trials: point.trials,
-            }
+            let trials: Vec<Measured> =
+                seeds.map(|seed| (point.run)(seed).expect("a trial")).collect();
+            Row::of(self.figure.id, point, &trials)
         };
         found.into_iter().map(row).collect()
     }
@@ -124,6 +115,7 @@ fn no_verdict_is_reached_before_the_rows_are() {
             mean: 0.5,
             standard_error: 0.01,
             trials: point.trials,
+            grain: 0.0,
         };
         let rows: Vec<Row> = (figure.points)(&quick()).into_iter().map(row).collect();
         for rows in [&rows[..], &[]] {
@@ -164,6 +156,7 @@ fn what_contradicts_a_paper_is_said_with_the_reason() {
                 mean,
                 standard_error: mean / 100.0,
                 trials: 10,
+                grain: 0.0,
             }));
         }
         rows
@@ -192,15 +185,7 @@ fn figures_about_traces_run_on_a_recording() {
         assert!(points.iter().all(|point| point.x <= 29.0), "{id}");
         let rows: Vec<Row> = points
             .into_iter()
-            .map(|point| Row {
-                figure: id.into(),
-                mean: (point.run)(1).expect("a trial"),
-                panel: point.panel,
-                series: point.series,
-                x: point.x,
-                standard_error: 0.0,
-                trials: 1,
-            })
+            .map(|point| Row::of(id, &point, &[(point.run)(1).expect("a trial")]))
             .collect();
         assert!(rows.iter().any(|row| row.mean > 0.0), "{id}");
         assert!(!(figure.verdict)(&rows).text.is_empty());

@@ -241,10 +241,17 @@ fn varying_name(r: u32) -> String {
 }
 
 fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
-    let trials = setting.trials(if cell_bits == 16 { 24 } else { 6 });
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &Trace::ALL) {
         for curve in filters(cell_bits) {
+            let trials = setting.trials(match (curve.name.as_str(), cell_bits) {
+                // No claim is about it.
+                ("plain", _) => 4,
+                (_, 16) => 24,
+                // Each of their points has to show by itself that it is below.
+                ("cyclic-1" | "swapping", _) => 12,
+                _ => 6,
+            });
             for ratio in traffic.ratios(setting, RATIOS) {
                 points.push(traffic.rate(setting, &traffic.name(), &curve, ratio, trials));
             }
