@@ -159,7 +159,7 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
     let mut points = Vec::new();
     for &repeats in repeats(setting) {
         for curve in filters(cell_bits) {
-            let trials = trials(setting, &curve, &["swapping"], 24);
+            let trials = trials(setting, &curve, &["swapping"], 36);
             for &ratio in ratios(setting) {
                 let panel = repeats_panel(repeats);
                 points.push(uniform_point(setting, &panel, &curve, ratio, repeats, trials));
@@ -247,6 +247,7 @@ fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
             let trials = setting.trials(match (curve.name.as_str(), cell_bits) {
                 // No claim is about it.
                 ("plain", _) => 4,
+                ("cyclic-1" | "swapping", 16) => 32,
                 (_, 16) => 24,
                 // Each of their points has to show by itself that it is below.
                 ("cyclic-1" | "swapping", _) => 12,
