@@ -82,7 +82,8 @@ impl Setting {
     /// standard errors with the six degrees of freedom that two means of four trials have, and
     /// 6.4 with the 22 of two times twelve. Four are for what cannot be much smaller and
     /// differs by far more than its error (games, tables that are filled), and for curves that
-    /// no claim is about.
+    /// no claim is about. A claim that compares a curve with a number that is known has 8 or
+    /// more: there no second mean adds degrees of freedom.
     const fn trials(&self, quick: u32) -> u32 {
         if self.quick { quick } else { 10 }
     }

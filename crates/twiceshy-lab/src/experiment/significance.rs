@@ -251,10 +251,14 @@ mod tests {
         assert_eq!(estimate(1.0, 0.0, 3.0).score_below(estimate(2.0, 0.0, 3.0)), 0.0);
     }
 
+    /// How likely a Poisson number is this one.
+    fn poisson(events: f64, expected: f64) -> f64 {
+        (events * expected.ln() - expected - libm::lgamma(events + 1.0)).exp()
+    }
+
     /// Trials of Poisson counts that have on average what they are compared with: how often
-    /// one is said to be clearly below it, by all counts of all trials. Each sum is one of
-    /// these: what the trials have together is Poisson, and how it is spread does not matter
-    /// where the spread is taken to be no less than Poisson's.
+    /// they are said to be clearly below it, or above, summed over what all trials may have
+    /// together. They are as alike as can be, which makes the most of every count.
     #[test]
     fn small_counts_are_not_clear_by_chance() {
         for (trials, expected) in [(24, 0.9), (24, 3.5), (4, 14.4), (8, 0.45), (8, 40.0)] {
@@ -262,15 +266,12 @@ mod tests {
             let grain = 1.0 / f64::from(trials);
             let clear = |events: f64, sign: f64| {
                 let mean = events * grain;
-                // The least that the trials can differ.
                 let row = Estimate { mean, error: 0.0, freedom: f64::from(trials - 1), grain };
                 normal_tail(sign * row.score_below(Estimate::exactly(expected))) < CHANCE
             };
-            let probability =
-                |events: f64| (events * all.ln() - all - libm::lgamma(events + 1.0)).exp();
             for sign in [1.0, -1.0] {
                 let counts = (0..2000).map(f64::from).filter(|&events| clear(events, sign));
-                let chance: f64 = counts.map(probability).sum();
+                let chance: f64 = counts.map(|events| poisson(events, all)).sum();
                 assert!(chance < CHANCE, "{trials} trials of {expected}: {chance}");
             }
         }
@@ -280,20 +281,17 @@ mod tests {
     /// other or with ten times as many.
     #[test]
     fn small_counts_are_not_clear_by_chance_on_two_sides() {
-        for (more, expected) in [(1.0, 5.0), (1.0, 20.0), (10.0, 2.0), (10.0, 10.0)] {
-            let side = |trials: f64, events: f64| {
-                let grain = 1.0 / trials;
+        for (more, expected) in [(1, 5.0), (1, 20.0), (10, 2.0), (10, 10.0)] {
+            let side = |trials: u32, events: f64| {
+                let grain = 1.0 / f64::from(trials);
                 let mean = events * grain;
-                Estimate::from(&Row { mean, grain, trials: trials as u32, ..row() })
-            };
-            let probability = |events: f64, all: f64| {
-                (events * all.ln() - all - libm::lgamma(events + 1.0)).exp()
+                Estimate::from(&Row { mean, grain, trials, ..row() })
             };
             let [mut below, mut above] = [0.0; 2];
             for a in (0..70).map(f64::from) {
                 for b in (0..220).map(f64::from) {
-                    let score = side(8.0, a).score_below(side(8.0 * more, b));
-                    let chance = probability(a, expected) * probability(b, expected * more);
+                    let score = side(8, a).score_below(side(8 * more, b));
+                    let chance = poisson(a, expected) * poisson(b, expected * f64::from(more));
                     below += if normal_tail(score) < CHANCE { chance } else { 0.0 };
                     above += if normal_tail(-score) < CHANCE { chance } else { 0.0 };
                 }
