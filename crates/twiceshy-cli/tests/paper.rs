@@ -83,6 +83,7 @@ fn made_up(figure: &Figure) -> Vec<Row> {
         mean: 0.125,
         standard_error: 0.0,
         trials: 1,
+        grain: 0.0,
     };
     points.map(row).collect()
 }
@@ -183,7 +184,10 @@ fn json_and_csv_have_the_rows_in_the_figures_order_and_nothing_else() {
 
     let output = paper(&directory, &format!("acf-1 {FLAGS} --csv"));
     let csv = text(&output.stdout);
-    assert!(csv.starts_with("figure,panel,series,x,mean,standard_error,trials\nacf-1,"), "{csv}");
+    assert!(
+        csv.starts_with("figure,panel,series,x,mean,standard_error,trials,grain\nacf-1,"),
+        "{csv}"
+    );
     assert_eq!(csv.lines().count(), wanted.len() + 1);
 
     let both = paper(&directory, "acf-1 --json --csv");

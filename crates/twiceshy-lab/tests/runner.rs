@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use twiceshy_lab::experiment::runner::{Findings, Plan, Progress, recall, run};
 use twiceshy_lab::experiment::store::{self, Error, Store};
-use twiceshy_lab::experiment::{Axis, Figure, Point, Row, Seen, Setting, Trial, Verdict};
+use twiceshy_lab::experiment::{Axis, Figure, Measured, Point, Row, Seen, Setting, Trial, Verdict};
 
 /// A directory of a test, which goes with it.
 struct Directory(PathBuf);
@@ -54,7 +54,7 @@ fn seeds(_: &Setting) -> Vec<Point> {
     let share = |seed: u64| (seed >> 11) as f64 / (1u64 << 53) as f64;
     let curve = |series| {
         (0..5).map(move |x| {
-            let run = Box::new(move |seed| Ok(share(seed)));
+            let run = Box::new(move |seed| Ok(share(seed).into()));
             point(series, f64::from(x) / 3.0, 4, run)
         })
     };
@@ -114,7 +114,7 @@ fn every_trial_has_a_seed_of_its_own() {
         let run = || -> Trial {
             Box::new(|seed| {
                 SEEN.lock().expect("no panic").push(seed);
-                Ok(0.0)
+                Ok(0.0.into())
             })
         };
         ["one", "two"]
@@ -138,7 +138,7 @@ fn every_trial_has_a_seed_of_its_own() {
 fn a_row_is_the_mean_of_its_trials_and_its_standard_error() {
     static TRIALS: AtomicU32 = AtomicU32::new(0);
     fn points(_: &Setting) -> Vec<Point> {
-        let next = |_| Ok(f64::from(TRIALS.fetch_add(1, Ordering::Relaxed)));
+        let next = |_| Ok(f64::from(TRIALS.fetch_add(1, Ordering::Relaxed)).into());
         vec![point("four", 0.0, 4, Box::new(next))]
     }
     let directory = Directory::new("mean");
@@ -154,6 +154,30 @@ fn a_row_is_the_mean_of_its_trials_and_its_standard_error() {
     assert_eq!((row.mean, row.standard_error, row.trials), (4.0, 0.0, 1));
 }
 
+/// Two trials of 10 and 40 queries: one event more raises their rates by 0.1 and 0.025, and the
+/// mean by half of 0.0625 on average. Rows that were kept before that was are read without it.
+#[test]
+fn a_row_knows_what_an_event_is() {
+    fn points(_: &Setting) -> Vec<Point> {
+        let next = AtomicU32::new(0);
+        let trial = move |_| {
+            let queries = [10, 40][next.fetch_add(1, Ordering::Relaxed) as usize];
+            Ok(Measured::share(2, queries))
+        };
+        vec![point("two", 0.0, 2, Box::new(trial))]
+    }
+    let directory = Directory::new("grain");
+    let figure = figure("grain", points);
+    let row = all(&figure, &plan(1), &directory.0).rows.remove(0);
+    assert!((row.mean - 0.125).abs() < 1e-15 && (row.grain - 0.03125).abs() < 1e-15, "{row:?}");
+
+    let path = directory.0.join("grain.csv");
+    let written = fs::read_to_string(&path).expect("the file");
+    let (without, _) = written.trim_end().rsplit_once(',').expect("columns");
+    fs::write(&path, format!("{without}\n")).expect("an older file");
+    assert_eq!(all(&figure, &plan(1), &directory.0).rows, [Row { grain: 0.0, ..row }]);
+}
+
 #[test]
 fn finished_rows_are_not_done_again_and_what_a_kill_cut_off_is() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
@@ -163,7 +187,7 @@ fn finished_rows_are_not_done_again_and_what_a_kill_cut_off_is() {
                 RUNS.fetch_add(1, Ordering::Relaxed);
                 (inner.run)(seed)
             }),
-            ..point(&inner.series, inner.x, inner.trials, Box::new(|_| Ok(0.0)))
+            ..point(&inner.series, inner.x, inner.trials, Box::new(|_| Ok(0.0.into())))
         };
         seeds(setting).into_iter().map(count).collect()
     }
@@ -224,7 +248,7 @@ fn a_full_row_ends_when_it_is_known_well() {
             Box::new(move |_| {
                 RUNS.fetch_add(1, Ordering::Relaxed);
                 let trial = next.fetch_add(1, Ordering::Relaxed) as usize;
-                Ok(values[trial % values.len()])
+                Ok(values[trial % values.len()].into())
             })
         };
         vec![
@@ -262,7 +286,7 @@ fn rows_that_end_early_do_not_depend_on_threads() {
         let trial = |x: u32| -> Trial {
             Box::new(move |seed| {
                 thread::sleep(Duration::from_micros(seed % 1000));
-                Ok(1.0 + (seed % 1000) as f64 * f64::from(x) / 1e5)
+                Ok((1.0 + (seed % 1000) as f64 * f64::from(x) / 1e5).into())
             })
         };
         (1..=20).map(|x| point("one", f64::from(x), 10, trial(x))).collect()
@@ -334,10 +358,10 @@ fn rows_of_another_setting_are_refused_and_left_alone() {
 fn a_failed_trial_leaves_out_its_row_alone() {
     fn points(_: &Setting) -> Vec<Point> {
         vec![
-            point("good", 0.0, 3, Box::new(|_| Ok(1.0))),
+            point("good", 0.0, 3, Box::new(|_| Ok(1.0.into()))),
             point("bad", 1.0, 3, Box::new(|_| Err("no room for a key".into()))),
-            point("no number", 2.0, 3, Box::new(|_| Ok(f64::NAN))),
-            point("good", 3.0, 3, Box::new(|_| Ok(2.0))),
+            point("no number", 2.0, 3, Box::new(|_| Ok(f64::NAN.into()))),
+            point("good", 3.0, 3, Box::new(|_| Ok(2.0.into()))),
         ]
     }
     let directory = Directory::new("failure");
@@ -382,10 +406,11 @@ fn lines_of_rows_are_csv_as_written_down_by_hand() {
         mean: 1e-7,
         standard_error: 0.0,
         trials: 3,
+        grain: 0.5,
     };
     assert_eq!(
         store::csv(&[row]),
-        "figure,panel,series,x,mean,standard_error,trials\n\
-         acf-1,\"8 bits, \"\"small\"\"\",cyclic s = 1,0.1,1e-7,0.0,3\n"
+        "figure,panel,series,x,mean,standard_error,trials,grain\n\
+         acf-1,\"8 bits, \"\"small\"\"\",cyclic s = 1,0.1,1e-7,0.0,3,0.5\n"
     );
 }

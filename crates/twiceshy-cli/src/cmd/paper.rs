@@ -34,10 +34,14 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 /// Rows depend on --quick, --trials, --seed and the inputs, and on nothing else.
 ///
 /// A verdict says "as in the paper" by chance with a probability of 10^-6 (Welch's test of
-/// means), and "not as in the paper" with 10^-3; else there were too few trials to tell. That
-/// holds for --quick as well, whose trials are many and small. It does not settle taf-5, whose
-/// times depend on what else the machine does, nor in taf-2 whether telescoping is better than
-/// swapping.
+/// means), and "not as in the paper" with 10^-3 for each comparison of its claim; else there
+/// were too few trials to tell. These are the chances for trials that are near normal. Where
+/// they count few events, their error is taken to be no less than that of Poisson counts, and
+/// trials that are all alike, and no counts, tell nothing.
+///
+/// That holds for --quick as well, whose trials are many and small. It does not settle taf-5,
+/// whose times depend on what else the machine does, nor in taf-2 whether telescoping is better
+/// than swapping.
 ///
 /// Exit code: 0; 1 if a trial failed; 2 if the flags are wrong or a file cannot be
 /// written; 130 after Ctrl-C. A result other than the paper's is no error.
@@ -53,7 +57,7 @@ pub struct Args {
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Small trials, mostly 4 to 60 of each point: all figures in under two minutes on 2 cores
+    /// Small trials, 4 to 120 of each point: all figures in under two minutes on 2 cores
     #[arg(long)]
     quick: bool,
 

@@ -159,7 +159,7 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
     let mut points = Vec::new();
     for &repeats in repeats(setting) {
         for curve in filters(cell_bits) {
-            let trials = trials(setting, &curve, &["swapping"], 24);
+            let trials = trials(setting, &curve, &["swapping"], 36);
             for &ratio in ratios(setting) {
                 let panel = repeats_panel(repeats);
                 points.push(uniform_point(setting, &panel, &curve, ratio, repeats, trials));
@@ -241,10 +241,18 @@ fn varying_name(r: u32) -> String {
 }
 
 fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
-    let trials = setting.trials(if cell_bits == 16 { 24 } else { 6 });
     let mut points = Vec::new();
     for traffic in Traffic::of(setting, &Trace::ALL) {
         for curve in filters(cell_bits) {
+            let trials = setting.trials(match (curve.name.as_str(), cell_bits) {
+                // No claim is about it.
+                ("plain", _) => 4,
+                ("cyclic-1" | "swapping", 16) => 32,
+                (_, 16) => 24,
+                // Each of their points has to show by itself that it is below.
+                ("cyclic-1" | "swapping", _) => 12,
+                _ => 6,
+            });
             for ratio in traffic.ratios(setting, RATIOS) {
                 points.push(traffic.rate(setting, &traffic.name(), &curve, ratio, trials));
             }

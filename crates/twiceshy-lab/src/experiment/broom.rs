@@ -4,7 +4,7 @@
 
 use super::curves::{Curves, Standing, percent};
 use super::measure::{Curve, cyclic, empty, plain, point, swapping};
-use super::telescoping::adversarial_curve;
+use super::telescoping::{adversarial_curve, rate_of};
 use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::adversary::game::{Outcome, Round};
 use crate::adversary::rounds::rounds as attack;
@@ -40,6 +40,9 @@ pub fn figures() -> Vec<Figure> {
     ]
 }
 
+/// What is compared with a number that is known, epsilon, has its own error only.
+const QUICK_TRIALS: u32 = 8;
+
 const REMAINDER_BITS: f64 = 8.0;
 
 fn brooms() -> [Curve; 2] {
@@ -63,10 +66,15 @@ fn rounds(setting: &Setting) -> Vec<Point> {
                 let trial = move |seed| {
                     let mut filter = empty(&spec, keys)?;
                     let outcome = attack(&mut filter, keys as u64, ratio, seed)?;
-                    // After the last round there is nothing left to ask for.
-                    Ok(outcome.rounds.get(round as usize - 1).map_or(0.0, Round::rate))
+                    Ok(rate_of(outcome.rounds.get(round as usize - 1).copied()))
                 };
-                points.push(point(&panel, &curve.name, round.into(), setting.trials(4), trial));
+                points.push(point(
+                    &panel,
+                    &curve.name,
+                    round.into(),
+                    setting.trials(QUICK_TRIALS),
+                    trial,
+                ));
             }
         }
     }
@@ -76,11 +84,13 @@ fn rounds(setting: &Setting) -> Vec<Point> {
 fn adversary(setting: &Setting) -> Vec<Point> {
     let others = ["telescoping:f=8,spent=reseed", "telescoping:f=8"].map(Curve::new);
     let curves = brooms().into_iter().chain(others);
-    curves.flat_map(|curve| adversarial_curve(setting, "adversary", &curve, largest)).collect()
+    curves
+        .flat_map(|curve| adversarial_curve(setting, "adversary", &curve, QUICK_TRIALS, largest))
+        .collect()
 }
 
-fn largest(outcome: &Outcome) -> f64 {
-    outcome.rounds.iter().map(Round::rate).fold(0.0, f64::max)
+fn largest(outcome: &Outcome) -> Option<Round> {
+    outcome.rounds.iter().copied().max_by(|a, b| a.rate().total_cmp(&b.rate()))
 }
 
 /// The rate that a broom filter promises.

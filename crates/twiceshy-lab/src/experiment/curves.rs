@@ -6,7 +6,8 @@ use super::significance::{CHANCE, Estimate, normal_tail, stouffer};
 use super::{Row, Seen};
 
 /// The probability with which a verdict may find by chance a point that contradicts a
-/// claim, of all the points that the claim is about.
+/// comparison, of all the points that the comparison is about. A claim of several comparisons
+/// is contradicted by any of them.
 const CONTRADICTION: f64 = 1e-3;
 
 /// The rows of a figure.
@@ -66,11 +67,11 @@ impl Standing {
         self.claim(1.0)
     }
 
-    /// Whether it is below at every point: a claim that all points together may show while
-    /// some are above by too little to be clear, which leave it open.
+    /// Whether it is below at every point. Each has to show it by itself, so that one which
+    /// is not below is taken for one by chance with probability [`CHANCE`], however many are.
     pub fn is_below_everywhere(&self) -> Seen {
-        let not_below = self.pairs.iter().flatten().any(|&(_, score)| score <= 0.0);
-        self.is_below().max(if not_below { Seen::Open } else { Seen::Yes })
+        let each = self.pairs.iter().flatten().all(|&(_, score)| normal_tail(score) < CHANCE);
+        self.is_below().max(if each { Seen::Yes } else { Seen::Open })
     }
 
     /// The same as [`is_below`](Self::is_below) the other way round.
@@ -261,7 +262,7 @@ mod tests {
 
     fn row(panel: &str, series: &str, x: f64, mean: f64, standard_error: f64) -> Row {
         let (panel, series) = (panel.into(), series.into());
-        Row { figure: "f".into(), panel, series, x, mean, standard_error, trials: 3 }
+        Row { figure: "f".into(), panel, series, x, mean, standard_error, trials: 3, grain: 0.0 }
     }
 
     /// Errors of 1 and of 1 with 2 degrees of freedom each make 1.41 with 4. Three points, and
@@ -301,7 +302,9 @@ mod tests {
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below(), Seen::Yes);
         // Everywhere.
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -2.0]).is_below_everywhere(), Seen::Open);
-        assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, 0.1]).is_below_everywhere(), Seen::Yes);
+        assert_eq!(standing(&[9.0, 9.0, 9.0, 9.0, 4.7]).is_below_everywhere(), Seen::Open);
+        assert_eq!(standing(&[4.8; 5]).is_below_everywhere(), Seen::Yes);
+        assert_eq!(Standing::default().is_below_everywhere(), Seen::Open);
         assert_eq!(standing(&[5.0, 5.0, 5.0, 5.0, -4.0]).is_below_everywhere(), Seen::No);
         // Pair by pair.
         let one_open = Standing { pairs: vec![pair(&[2.5; 4]), pair(&[2.5; 2])] };

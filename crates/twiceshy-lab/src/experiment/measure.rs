@@ -3,7 +3,7 @@
 
 use twiceshy::{KeyHasher, Spec, WhenFull};
 
-use super::{Point, Trial};
+use super::{Measured, Point, Trial};
 use crate::contestant::Contestant;
 use crate::random::hasher;
 use crate::workload::{Key, Workload};
@@ -62,14 +62,14 @@ pub fn cuckooing(cell_bits: u32) -> Curve {
 }
 
 /// A point whose trials all can fail alike.
-pub fn point(
+pub fn point<M: Into<Measured>>(
     panel: impl Into<String>,
     series: impl Into<String>,
     x: f64,
     trials: u32,
-    run: impl Fn(u64) -> Result<f64, Failure> + Send + Sync + 'static,
+    run: impl Fn(u64) -> Result<M, Failure> + Send + Sync + 'static,
 ) -> Point {
-    let run: Trial = Box::new(run);
+    let run: Trial = Box::new(move |seed| run(seed).map(Into::into));
     Point { panel: panel.into(), series: series.into(), x, trials, run }
 }
 
@@ -120,8 +120,8 @@ pub struct Played {
 
 impl Played {
     /// False positives for each query.
-    pub fn rate(&self) -> f64 {
-        self.false_positives as f64 / self.queries as f64
+    pub const fn rate(&self) -> Measured {
+        Measured::share(self.false_positives, self.queries)
     }
 }
 
@@ -151,7 +151,7 @@ pub fn play(
 ///
 /// # Errors
 /// The keys do not fit, or the filter is not as full as that.
-pub fn rate(spec: &Spec, workload: &Workload, seed: u64) -> Result<f64, Failure> {
+pub fn rate(spec: &Spec, workload: &Workload, seed: u64) -> Result<Measured, Failure> {
     let hasher = hasher(seed);
     let mut filter = filled(spec, &workload.stored, &hasher)?;
     check_load(&filter)?;
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_plain_filter_has_its_first_pass_rate() {
         let curve = plain(8);
-        let measured = rate(&curve.spec, &uniform(), 1).expect("a rate");
+        let measured = rate(&curve.spec, &uniform(), 1).expect("a rate").value;
         let expected = curve.spec.first_pass_rate(LOAD);
         assert!((measured / expected - 1.0).abs() < 5.2 * 0.029, "{measured}, {expected}");
     }

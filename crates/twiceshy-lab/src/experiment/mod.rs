@@ -82,7 +82,8 @@ impl Setting {
     /// standard errors with the six degrees of freedom that two means of four trials have, and
     /// 6.4 with the 22 of two times twelve. Four are for what cannot be much smaller and
     /// differs by far more than its error (games, tables that are filled), and for curves that
-    /// no claim is about.
+    /// no claim is about. A claim that compares a curve with a number that is known has 8 or
+    /// more: there no second mean adds degrees of freedom.
     const fn trials(&self, quick: u32) -> u32 {
         if self.quick { quick } else { 10 }
     }
@@ -104,7 +105,30 @@ pub struct Point {
 
 /// One trial of a point.
 pub type Trial =
-    Box<dyn Fn(u64) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+    Box<dyn Fn(u64) -> Result<Measured, Box<dyn std::error::Error + Send + Sync>> + Send + Sync>;
+
+/// What a trial measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The number.
+    pub value: f64,
+    /// By how much one event more would raise it: a rate of q queries by 1/q. 0 where it is
+    /// not a number of events.
+    pub grain: f64,
+}
+
+impl Measured {
+    /// Events for each of so many chances.
+    pub const fn share(events: u64, of: u64) -> Self {
+        Measured { value: events as f64 / of as f64, grain: 1.0 / of as f64 }
+    }
+}
+
+impl From<f64> for Measured {
+    fn from(value: f64) -> Self {
+        Measured { value, grain: 0.0 }
+    }
+}
 
 /// A mean that was measured: one line of the CSV.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -123,6 +147,34 @@ pub struct Row {
     pub standard_error: f64,
     /// How many trials.
     pub trials: u32,
+    /// By how much one event more, in one of the trials, would raise the mean; 0 where it is
+    /// not of events, or was measured before this was kept.
+    #[serde(default)]
+    pub grain: f64,
+}
+
+impl Row {
+    /// The mean of some trials of a point.
+    ///
+    /// # Panics
+    /// If they are more than `u32::MAX`.
+    #[must_use]
+    pub fn of(figure: &str, point: &Point, trials: &[Measured]) -> Self {
+        let values: Vec<f64> = trials.iter().map(|trial| trial.value).collect();
+        let (mean, standard_error) = runner::mean_and_error(&values);
+        let count = trials.len() as f64;
+        let grain = trials.iter().map(|trial| trial.grain).sum::<f64>() / count;
+        Row {
+            figure: figure.to_string(),
+            panel: point.panel.clone(),
+            series: point.series.clone(),
+            x: point.x,
+            mean,
+            standard_error,
+            trials: u32::try_from(trials.len()).expect("few trials"),
+            grain: grain / count,
+        }
+    }
 }
 
 /// Whether rows show a claim. Of several claims together, the largest.

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::store::{Error, Ledger, Store};
-use super::{Figure, Point, Row, Setting, Verdict};
+use super::{Figure, Measured, Point, Row, Setting, Verdict};
 use crate::random::mix;
 use crate::workload::Recording;
 
@@ -91,7 +91,7 @@ impl Plan {
         let scale = match self.ends_early() {
             true => format!("full, {LEAST_TRIALS} trials or more until an error of {percent} %"),
             // Another name whenever sizes change: rows of old ones would be taken for these.
-            false if self.setting.quick => "quick, small trials".to_string(),
+            false if self.setting.quick => "quick, small trials, grains kept".to_string(),
             false => "full".to_string(),
         };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();
@@ -135,14 +135,15 @@ impl Plan {
     }
 
     /// How many of the trials make the row, as far as they are there.
-    fn enough(&self, values: &[Option<f64>]) -> Option<Vec<f64>> {
-        let there: Vec<f64> = values.iter().map_while(|value| *value).collect();
+    fn enough(&self, trials: &[Option<Measured>]) -> Option<Vec<Measured>> {
+        let there: Vec<Measured> = trials.iter().map_while(|trial| *trial).collect();
+        let values: Vec<f64> = there.iter().map(|trial| trial.value).collect();
         let known = |&count: &usize| {
-            let (mean, error) = mean_and_error(&there[..count]);
+            let (mean, error) = mean_and_error(&values[..count]);
             self.ends_early() && is_known(mean, error, count)
         };
         let count = (1..=there.len()).find(known);
-        let count = count.or((there.len() == values.len()).then_some(values.len()))?;
+        let count = count.or((there.len() == trials.len()).then_some(trials.len()))?;
         Some(there[..count].to_vec())
     }
 }
@@ -249,7 +250,7 @@ struct Sheet {
 
 enum Entry {
     /// By trial.
-    Open(Vec<Option<f64>>),
+    Open(Vec<Option<Measured>>),
     Failed,
     Done(Row),
 }
@@ -334,21 +335,29 @@ impl<'a> Board<'a> {
     }
 
     /// A trial is done.
-    fn give(&mut self, job: Job<'_>, trial: u32, outcome: Result<f64, String>, took: Duration) {
+    fn give(
+        &mut self,
+        job: Job<'_>,
+        trial: u32,
+        outcome: Result<Measured, String>,
+        took: Duration,
+    ) {
         let sheet = &mut self.sheets[job.sheet];
         sheet.left -= 1;
         sheet.run += 1;
         sheet.took += took;
-        let Entry::Open(values) = &mut sheet.entries[job.place] else {
+        let Entry::Open(trials) = &mut sheet.entries[job.place] else {
             // Another trial of it failed in the meantime, or it needs no more.
             return;
         };
-        let outcome = outcome.and_then(|value| {
-            let finite = value.is_finite();
-            finite.then_some(value).ok_or_else(|| format!("measured {value}, which is no number"))
+        let outcome = outcome.and_then(|measured| {
+            let (finite, value) = (measured.value.is_finite(), measured.value);
+            finite
+                .then_some(measured)
+                .ok_or_else(|| format!("measured {value}, which is no number"))
         });
         match outcome {
-            Ok(value) => values[trial as usize] = Some(value),
+            Ok(measured) => trials[trial as usize] = Some(measured),
             Err(error) => {
                 let seed = job.seed(trial);
                 sheet.failures.push(format!("{} (seed {seed}): {error}", name(job.point)));
@@ -356,17 +365,8 @@ impl<'a> Board<'a> {
                 return;
             }
         }
-        let Some(values) = self.plan.enough(values) else { return };
-        let (mean, standard_error) = mean_and_error(&values);
-        let row = Row {
-            figure: job.figure.to_string(),
-            panel: job.point.panel.clone(),
-            series: job.point.series.clone(),
-            x: job.point.x,
-            mean,
-            standard_error,
-            trials: u32::try_from(values.len()).expect("at most as many as planned"),
-        };
+        let Some(trials) = self.plan.enough(trials) else { return };
+        let row = Row::of(job.figure, job.point, &trials);
         if let Err(error) = sheet.ledger.push(&row) {
             self.error.get_or_insert(error);
         }

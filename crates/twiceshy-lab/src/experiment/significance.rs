@@ -18,6 +18,9 @@ pub struct Estimate {
     /// Degrees of freedom of that: one less than the trials; infinite where the mean is
     /// known.
     pub freedom: f64,
+    /// By how much one event more would raise the mean; 0 where it is not of events, or not
+    /// a mean of them alone.
+    pub grain: f64,
 }
 
 impl fmt::Display for Estimate {
@@ -29,14 +32,25 @@ impl fmt::Display for Estimate {
 impl From<&Row> for Estimate {
     fn from(row: &Row) -> Self {
         let freedom = f64::from(row.trials.saturating_sub(1));
-        Estimate { mean: row.mean, error: row.standard_error, freedom }
+        let Row { mean, standard_error, grain, .. } = *row;
+        let measured = Estimate { mean, error: standard_error, freedom, grain };
+        Estimate { error: measured.error_at(mean), ..measured }
     }
 }
 
 impl Estimate {
     /// A number that is known.
     pub const fn exactly(mean: f64) -> Self {
-        Estimate { mean, error: 0.0, freedom: f64::INFINITY }
+        Estimate { mean, error: 0.0, freedom: f64::INFINITY, grain: 0.0 }
+    }
+
+    /// Its standard error, but no less than counts have if `mean` is what they have on
+    /// average, or one event if that is more.
+    ///
+    /// Events that come in clusters spread more than Poisson's, never less: where a few trials
+    /// of few events differ by less than that, it is by chance.
+    fn error_at(self, mean: f64) -> f64 {
+        self.error.max((mean.max(self.grain) * self.grain).sqrt())
     }
 
     /// The mean of independent estimates; nothing of none.
@@ -44,7 +58,8 @@ impl Estimate {
         let count = estimates.len() as f64;
         let mean = estimates.iter().map(|estimate| estimate.mean).sum::<f64>() / count;
         let (error, freedom) = sum_of_errors(estimates.iter().map(|e| (e.error, e.freedom)));
-        (!estimates.is_empty()).then_some(Estimate { mean, error: error / count, freedom })
+        let grain = estimates.iter().map(|e| e.grain).sum::<f64>() / (count * count);
+        (!estimates.is_empty()).then_some(Estimate { mean, error: error / count, freedom, grain })
     }
 
     /// How many times `other` it is.
@@ -52,22 +67,24 @@ impl Estimate {
         let mean = self.mean / other.mean;
         let relative = [self, other].map(|e| (e.error / e.mean, e.freedom));
         let (relative, freedom) = sum_of_errors(relative.into_iter());
-        Estimate { mean, error: mean * relative, freedom }
+        Estimate { mean, error: mean * relative, freedom, grain: 0.0 }
     }
 
     /// By how many standard deviations of a normal distribution it is below `other`: as
     /// unlikely as that is Welch's t where both means are the same. 0 where there is
-    /// nothing to tell from: a mean of one trial has no standard error.
+    /// nothing to tell from: a mean of one trial has no standard error, nor have trials that
+    /// are all alike, unless they are counts.
     pub fn score_below(self, other: Estimate) -> f64 {
-        let errors = [self, other].map(|e| (e.error, e.freedom));
+        // If both means are the same, it may as well be the larger: no events where 20 are
+        // expected are 4.5 standard errors, of counts of 20.
+        let larger = self.mean.max(other.mean);
+        let errors = [self, other].map(|e| (e.error_at(larger), e.freedom));
         let (error, freedom) = sum_of_errors(errors.into_iter());
-        if freedom < 1.0 || self.mean == other.mean {
+        if freedom < 1.0 || error == 0.0 || self.mean == other.mean {
             return 0.0;
         }
-        // Trials that were all alike, on both sides: as sure as one score may be.
         let difference = other.mean - self.mean;
-        let t = if error == 0.0 { f64::INFINITY } else { difference.abs() / error };
-        normal_quantile(student_tail(t, freedom)).copysign(difference)
+        normal_quantile(student_tail(difference.abs() / error, freedom)).copysign(difference)
     }
 
     /// Whether it is shown to be below `other`.
@@ -143,9 +160,6 @@ fn normal_quantile(tail: f64) -> f64 {
 /// The probability that Student's t with so many degrees of freedom is above a positive
 /// number: half of the regularised incomplete beta function at `freedom / (freedom + t^2)`.
 fn student_tail(t: f64, freedom: f64) -> f64 {
-    if t.is_infinite() {
-        return 0.0;
-    }
     if freedom.is_infinite() {
         return normal_tail(t);
     }
@@ -217,7 +231,7 @@ mod tests {
     }
 
     const fn estimate(mean: f64, error: f64, freedom: f64) -> Estimate {
-        Estimate { mean, error, freedom }
+        Estimate { mean, error, freedom, grain: 0.0 }
     }
 
     /// Errors of 3 and 4 make 5; with 3 degrees of freedom each, (9 + 16)^2 over
@@ -231,12 +245,87 @@ mod tests {
         assert!((3.1..3.29).contains(&few), "{few}");
         assert!((of(f64::INFINITY) - 5.959).abs() < 1e-3);
         assert_eq!(estimate(129.795, 4.0, 3.0).score_below(estimate(100.0, 3.0, 3.0)), -few);
-        // Nothing is known of one trial, or of the same mean; much of trials that are all
-        // alike.
+        // Nothing is known of one trial, of the same mean, or of trials that are all alike.
         assert_eq!(estimate(1.0, 0.0, 0.0).score_below(estimate(2.0, 0.1, 9.0)), 0.0);
         assert_eq!(estimate(1.0, 0.0, 3.0).score_below(estimate(1.0, 0.0, 3.0)), 0.0);
-        let alike = estimate(1.0, 0.0, 3.0).score_below(estimate(2.0, 0.0, 3.0));
-        assert!((alike - MOST).abs() < 1e-9, "{alike}");
+        assert_eq!(estimate(1.0, 0.0, 3.0).score_below(estimate(2.0, 0.0, 3.0)), 0.0);
+    }
+
+    /// How likely a Poisson number is this one.
+    fn poisson(events: f64, expected: f64) -> f64 {
+        (events * expected.ln() - expected - libm::lgamma(events + 1.0)).exp()
+    }
+
+    /// Trials of Poisson counts that have on average what they are compared with: how often
+    /// they are said to be clearly below it, or above, summed over what all trials may have
+    /// together. They are as alike as can be, which makes the most of every count.
+    #[test]
+    fn small_counts_are_not_clear_by_chance() {
+        for (trials, expected) in [(24, 0.9), (24, 3.5), (4, 14.4), (8, 0.45), (8, 40.0)] {
+            let all = f64::from(trials) * expected;
+            let grain = 1.0 / f64::from(trials);
+            let clear = |events: f64, sign: f64| {
+                let mean = events * grain;
+                let row = Estimate { mean, error: 0.0, freedom: f64::from(trials - 1), grain };
+                normal_tail(sign * row.score_below(Estimate::exactly(expected))) < CHANCE
+            };
+            for sign in [1.0, -1.0] {
+                let counts = (0..2000).map(f64::from).filter(|&events| clear(events, sign));
+                let chance: f64 = counts.map(|events| poisson(events, all)).sum();
+                assert!(chance < CHANCE, "{trials} trials of {expected}: {chance}");
+            }
+        }
+    }
+
+    /// The same of two sides that have the same on average, one with as many trials as the
+    /// other or with ten times as many.
+    #[test]
+    fn small_counts_are_not_clear_by_chance_on_two_sides() {
+        for (more, expected) in [(1, 5.0), (1, 20.0), (10, 2.0), (10, 10.0)] {
+            let side = |trials: u32, events: f64| {
+                let grain = 1.0 / f64::from(trials);
+                let mean = events * grain;
+                Estimate::from(&Row { mean, grain, trials, ..row() })
+            };
+            let [mut below, mut above] = [0.0; 2];
+            for a in (0..70).map(f64::from) {
+                for b in (0..220).map(f64::from) {
+                    let score = side(8, a).score_below(side(8 * more, b));
+                    let chance = poisson(a, expected) * poisson(b, expected * f64::from(more));
+                    below += if normal_tail(score) < CHANCE { chance } else { 0.0 };
+                    above += if normal_tail(-score) < CHANCE { chance } else { 0.0 };
+                }
+            }
+            assert!(below < CHANCE && above < CHANCE, "{more}, {expected}: {below}, {above}");
+        }
+    }
+
+    fn row() -> Row {
+        Row {
+            figure: String::new(),
+            panel: String::new(),
+            series: String::new(),
+            x: 0.0,
+            mean: 0.0,
+            standard_error: 0.0,
+            trials: 8,
+            grain: 0.0,
+        }
+    }
+
+    /// By hand: 8 trials of 100 queries, 2 events in all. Their mean is 0.0025, one event
+    /// raises it by 0.00125, and 2 have an error of sqrt 2 of that; against 0.02, that is 16
+    /// events, the error is of 16.
+    #[test]
+    fn counts_have_an_error_where_trials_are_alike() {
+        let row = Row { mean: 0.0025, grain: 0.00125, ..row() };
+        let counts = Estimate::from(&row);
+        assert!((counts.error / 0.00125 - 2.0_f64.sqrt()).abs() < 1e-12, "{counts:?}");
+        // 14 events are 3.5 errors of 4, with 7 degrees of freedom 0.5 %.
+        let tail = normal_tail(counts.score_below(Estimate::exactly(0.02)));
+        assert!((0.0049..0.0051).contains(&tail), "{tail}");
+        let none = Estimate::from(&Row { mean: 0.0, ..row });
+        assert_eq!(none.error, 0.00125);
     }
 
     /// By hand: 5.0 standard errors of a known distribution are 2.9e-7, 4.7 are 1.3e-6.

@@ -70,7 +70,7 @@ impl std::error::Error for Error {
 }
 
 /// The columns of a file of rows.
-const COLUMNS: &str = "figure,panel,series,x,mean,standard_error,trials";
+const COLUMNS: &str = "figure,panel,series,x,mean,standard_error,trials,grain";
 
 /// The setting and the columns.
 const HEADER_LINES: usize = 2;

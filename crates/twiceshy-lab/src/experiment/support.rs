@@ -9,7 +9,7 @@ use super::curves::{Curves, Standing};
 use super::measure::{Curve, cuckooing, cyclic, filled, plain, play, point, swapping};
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
+use super::{Axis, Figure, Measured, Point, Row, Seen, Setting, Verdict};
 use crate::random::hasher;
 use crate::workload::{Size, Source, Trace};
 
@@ -226,7 +226,7 @@ fn sequence_point(panel: &str, curve: &Curve, keys: u64, times: u32, trials: u32
         let mut filter = filled(&spec, &workload.stored, &hasher)?;
         let expected = filter.first_pass_rate() * workload.distinct() as f64;
         let played = play(&mut filter, workload.queries(), &hasher)?;
-        Ok(played.false_positives as f64 / expected)
+        Ok(Measured { value: played.false_positives as f64 / expected, grain: 1.0 / expected })
     })
 }
 

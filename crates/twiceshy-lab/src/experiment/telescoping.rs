@@ -12,8 +12,8 @@ use super::curves::{Curves, list, percent};
 use super::measure::{Curve, cuckooing, cyclic, empty, point, rate, swapping};
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
-use crate::adversary::game::{MARGIN, Outcome};
+use super::{Axis, Figure, Measured, Point, Row, Seen, Setting, Verdict};
+use crate::adversary::game::{MARGIN, Outcome, Round};
 use crate::adversary::telescoping::telescoping as attack;
 use crate::workload::{ActiveSet, Size, Source, Trace};
 
@@ -157,16 +157,30 @@ const QUICK_ADVERSARY_RATIOS: &[f64] = &[1.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 fn adversarial(setting: &Setting) -> Vec<Point> {
     let curves = filters().into_iter().chain(ours());
-    let last = Outcome::last_round_rate;
-    curves.flat_map(|curve| adversarial_curve(setting, ADVERSARY, &curve, last)).collect()
+    let last = |outcome: &Outcome| outcome.rounds.last().copied();
+    let of_curve = |curve: Curve| {
+        // A claim is about where it falls.
+        let trials = if curve.name == "telescoping" { 8 } else { 4 };
+        adversarial_curve(setting, ADVERSARY, &curve, trials, last)
+    };
+    curves.flat_map(of_curve).collect()
 }
 
-/// What came out for a filter, for each size of the adversary's first round.
+/// The rate of a round; 0, of no queries, after the last one: there was nothing left to ask.
+pub(super) fn rate_of(round: Option<Round>) -> Measured {
+    match round {
+        Some(round) if round.queries > 0 => Measured::share(round.false_positives, round.queries),
+        _ => Measured::from(0.0),
+    }
+}
+
+/// The rate of a round, for each size of the adversary's first one.
 pub(super) fn adversarial_curve(
     setting: &Setting,
     panel: &str,
     curve: &Curve,
-    what: fn(&Outcome) -> f64,
+    quick_trials: u32,
+    which: fn(&Outcome) -> Option<Round>,
 ) -> Vec<Point> {
     let (keys, ratios) = match setting.quick {
         true => (QUICK_ADVERSARY_KEYS, QUICK_ADVERSARY_RATIOS),
@@ -174,11 +188,11 @@ pub(super) fn adversarial_curve(
     };
     let at = |&ratio: &f64| {
         let spec = curve.spec;
-        point(panel, &curve.name, ratio, setting.trials(4), move |seed| {
+        point(panel, &curve.name, ratio, setting.trials(quick_trials), move |seed| {
             let mut filter = empty(&spec, keys as usize)?;
             let outcome = attack(&mut filter, keys, ratio, seed)?;
             match outcome.false_negatives {
-                0 => Ok(what(&outcome)),
+                0 => Ok(rate_of(which(&outcome))),
                 denied => Err(format!("{spec} denied {denied} stored keys").into()),
             }
         })

@@ -125,13 +125,13 @@ impl Traffic {
         let (traffic, quick) = (self.clone(), setting.quick);
         let (spec, against) = (curve.spec, against.spec);
         let series = format!("{}, {}", curve.name, self.name());
-        point(panel, series, ratio, setting.trials(6), move |seed| {
+        point(panel, series, ratio, setting.trials(8), move |seed| {
             let workload = traffic.workload(ratio, quick, seed)?;
             // One more on both sides, so that there is a ratio where there are no
             // false positives.
             let least = 1.0 / workload.len() as f64;
             let (rate, against) = (rate(&spec, &workload, seed)?, rate(&against, &workload, seed)?);
-            Ok((rate + least) / (against + least))
+            Ok((rate.value + least) / (against.value + least))
         })
     }
 }

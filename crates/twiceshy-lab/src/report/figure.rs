@@ -133,6 +133,7 @@ mod tests {
             mean,
             standard_error: 0.0,
             trials: 1,
+            grain: 0.0,
         }
     }
 
