@@ -35,7 +35,8 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 ///
 /// A verdict says "as in the paper" by chance with a probability of 10^-6 (Welch's test of
 /// means), and "not as in the paper" with 10^-3 for each comparison of its claim; else there
-/// were too few trials to tell. These are the chances for trials that are near normal. Where
+/// were too few trials to tell. Claims that something is alike or no worse hold unless they
+/// are contradicted. These are the chances for trials that are near normal. Where
 /// they count few events, their error is taken to be no less than that of Poisson counts, and
 /// trials that are all alike, and no counts, tell nothing.
 ///

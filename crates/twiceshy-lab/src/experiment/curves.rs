@@ -18,7 +18,7 @@ pub struct Curves<'a>(&'a [Row]);
 ///
 /// A claim that one is below the other is true if all points of each pair together say
 /// so, which they do by chance with probability [`CHANCE`], and none contradicts it, which
-/// one does by chance with [`CONTRADICTION`].
+/// one does by chance with 10^-3.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
     /// Of each pair: where, and how far below.

@@ -148,8 +148,7 @@ pub struct Row {
     /// How many trials.
     pub trials: u32,
     /// By how much one event more, in one of the trials, would raise the mean; 0 where it is
-    /// not of events, or was measured before this was kept.
-    #[serde(default)]
+    /// not of events.
     pub grain: f64,
 }
 
@@ -160,15 +159,26 @@ impl Row {
     /// If they are more than `u32::MAX`.
     #[must_use]
     pub fn of(figure: &str, point: &Point, trials: &[Measured]) -> Self {
-        let values: Vec<f64> = trials.iter().map(|trial| trial.value).collect();
-        let (mean, standard_error) = runner::mean_and_error(&values);
-        let count = trials.len() as f64;
-        let grain = trials.iter().map(|trial| trial.grain).sum::<f64>() / count;
         Row {
             figure: figure.to_string(),
             panel: point.panel.clone(),
             series: point.series.clone(),
             x: point.x,
+            ..Row::of_trials(trials)
+        }
+    }
+
+    /// The same of no point in particular.
+    fn of_trials(trials: &[Measured]) -> Self {
+        let values: Vec<f64> = trials.iter().map(|trial| trial.value).collect();
+        let (mean, standard_error) = runner::mean_and_error(&values);
+        let count = trials.len() as f64;
+        let grain = trials.iter().map(|trial| trial.grain).sum::<f64>() / count;
+        Row {
+            figure: String::new(),
+            panel: String::new(),
+            series: String::new(),
+            x: 0.0,
             mean,
             standard_error,
             trials: u32::try_from(trials.len()).expect("few trials"),

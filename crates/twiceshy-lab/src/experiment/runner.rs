@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::significance::Estimate;
 use super::store::{Error, Ledger, Store};
 use super::{Figure, Measured, Point, Row, Setting, Verdict};
 use crate::random::mix;
@@ -89,10 +90,13 @@ impl Plan {
     pub fn describe(&self) -> String {
         let percent = WELL_KNOWN * 100.0;
         let scale = match self.ends_early() {
-            true => format!("full, {LEAST_TRIALS} trials or more until an error of {percent} %"),
-            // Another name whenever sizes change: rows of old ones would be taken for these.
+            true => format!(
+                "full, grains kept, {LEAST_TRIALS} trials or more until an error of {percent} %"
+            ),
+            // Another name whenever sizes or columns change: rows of old ones would be taken
+            // for these.
             false if self.setting.quick => "quick, small trials, grains kept".to_string(),
-            false => "full".to_string(),
+            false => "full, grains kept".to_string(),
         };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();
         let version = env!("CARGO_PKG_VERSION");
@@ -130,26 +134,23 @@ impl Plan {
 impl Plan {
     /// Whether a row of fewer trials than planned is done.
     fn is_enough(&self, row: &Row) -> bool {
-        let trials = row.trials as usize;
-        self.ends_early() && is_known(row.mean, row.standard_error, trials)
+        self.ends_early() && is_known(row.into(), row.trials as usize)
     }
 
     /// How many of the trials make the row, as far as they are there.
     fn enough(&self, trials: &[Option<Measured>]) -> Option<Vec<Measured>> {
         let there: Vec<Measured> = trials.iter().map_while(|trial| *trial).collect();
-        let values: Vec<f64> = there.iter().map(|trial| trial.value).collect();
-        let known = |&count: &usize| {
-            let (mean, error) = mean_and_error(&values[..count]);
-            self.ends_early() && is_known(mean, error, count)
-        };
+        let known = |&count: &usize| self.ends_early() && is_known((&there[..count]).into(), count);
         let count = (1..=there.len()).find(known);
         let count = count.or((there.len() == trials.len()).then_some(trials.len()))?;
         Some(there[..count].to_vec())
     }
 }
 
-/// A mean of 0 is never known well: what is rare has not happened yet.
-fn is_known(mean: f64, error: f64, trials: usize) -> bool {
+/// A mean of 0 is never known well: what is rare has not happened yet. Nor are few events
+/// that happen to be alike: the error is no less than that of counts.
+fn is_known(mean: Estimate, trials: usize) -> bool {
+    let Estimate { mean, error, .. } = mean;
     trials >= LEAST_TRIALS && mean != 0.0 && error <= WELL_KNOWN * mean.abs()
 }
 

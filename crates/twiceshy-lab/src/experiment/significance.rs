@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Row, Seen};
+use super::{Measured, Row, Seen};
 
 /// The probability with which a verdict may say by chance that a paper's claim is seen.
 pub const CHANCE: f64 = 1e-6;
@@ -38,6 +38,13 @@ impl From<&Row> for Estimate {
     }
 }
 
+impl From<&[Measured]> for Estimate {
+    /// The mean of trials.
+    fn from(trials: &[Measured]) -> Self {
+        (&Row::of_trials(trials)).into()
+    }
+}
+
 impl Estimate {
     /// A number that is known.
     pub const fn exactly(mean: f64) -> Self {
@@ -47,7 +54,7 @@ impl Estimate {
     /// Its standard error, but no less than counts have if `mean` is what they have on
     /// average, or one event if that is more.
     ///
-    /// Events that come in clusters spread more than Poisson's, never less: where a few trials
+    /// Rare events spread as Poisson's, or more where they come in clusters: where a few trials
     /// of few events differ by less than that, it is by chance.
     fn error_at(self, mean: f64) -> f64 {
         self.error.max((mean.max(self.grain) * self.grain).sqrt())
@@ -103,7 +110,8 @@ impl Estimate {
         if self.mean <= 0.0 {
             return Seen::Open;
         }
-        let log = Estimate { mean: self.mean.ln(), error: self.error / self.mean, ..self };
+        let (mean, error) = (self.mean.ln(), self.error / self.mean);
+        let log = Estimate { mean, error, grain: 0.0, ..self };
         let [low, high] = [number / factor, number * factor].map(|at| Estimate::exactly(at.ln()));
         Seen::all([low.below(log), log.below(high)])
     }
@@ -261,12 +269,13 @@ mod tests {
     /// together. They are as alike as can be, which makes the most of every count.
     #[test]
     fn small_counts_are_not_clear_by_chance() {
-        for (trials, expected) in [(24, 0.9), (24, 3.5), (4, 14.4), (8, 0.45), (8, 40.0)] {
+        for (trials, expected) in [(24, 0.9), (24, 3.5), (40, 0.45), (60, 14.4), (24, 40.0)] {
             let all = f64::from(trials) * expected;
             let grain = 1.0 / f64::from(trials);
             let clear = |events: f64, sign: f64| {
                 let mean = events * grain;
-                let row = Estimate { mean, error: 0.0, freedom: f64::from(trials - 1), grain };
+                // Not 0, which would tell nothing anyway.
+                let row = Estimate { mean, error: 1e-12, freedom: f64::from(trials - 1), grain };
                 normal_tail(sign * row.score_below(Estimate::exactly(expected))) < CHANCE
             };
             for sign in [1.0, -1.0] {
@@ -285,7 +294,7 @@ mod tests {
             let side = |trials: u32, events: f64| {
                 let grain = 1.0 / f64::from(trials);
                 let mean = events * grain;
-                Estimate::from(&Row { mean, grain, trials, ..row() })
+                Estimate::from(&Row { mean, grain, trials, standard_error: 1e-12, ..row() })
             };
             let [mut below, mut above] = [0.0; 2];
             for a in (0..70).map(f64::from) {
