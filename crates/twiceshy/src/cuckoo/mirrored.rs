@@ -28,8 +28,8 @@ use crate::spec::{Kind, Spec, WhenFull};
 use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Bins};
-use super::table::{EMPTY, Form, Place, Shape, Table};
-use crate::batch::{Probes, in_batches, probe_in_ring};
+use super::table::{EMPTY, Place, Shape, Table};
+use crate::batch::in_batches;
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {
@@ -93,7 +93,7 @@ pub struct Mirrored<R> {
     pub(crate) table: Table,
     pub(crate) rng: Rng,
     spec: Spec,
-    seed: u64,
+    pub(super) seed: u64,
     counts: Stats,
     /// A rebuild at this size has failed, and no key was removed since.
     hopeless: bool,
@@ -107,36 +107,9 @@ fn orphan(cell: usize) -> RemoteError {
 
 /// A digest on its way through a query: its bin in every table.
 #[derive(Clone, Copy)]
-struct Probe<const TABLES: usize> {
-    hashes: Hashes,
-    bins: [usize; TABLES],
-}
-
-/// Queries of two tables by patterns, whose bins are words of a form.
-struct Pairs<'a, R> {
-    filter: &'a Mirrored<R>,
-    form: Form,
-    lanes: &'a Lanes,
-}
-
-impl<R: Rule> Probes for Pairs<'_, R> {
-    type Probe = Probe<2>;
-
-    #[inline(always)]
-    fn locate(&self, digest: Digest) -> Probe<2> {
-        self.filter.locate(digest)
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, probe: &Probe<2>) {
-        self.filter.table.prefetch_both(self.form, probe.bins);
-    }
-
-    #[inline(always)]
-    fn test(&self, probe: &Probe<2>) -> bool {
-        let patterns = self.filter.rule.patterns(probe.hashes, self.lanes);
-        self.filter.table.either_is(self.form, probe.bins, patterns)
-    }
+pub(super) struct Probe<const TABLES: usize> {
+    pub(super) hashes: Hashes,
+    pub(super) bins: [usize; TABLES],
 }
 
 impl<R: Rule> Mirrored<R> {
@@ -198,14 +171,14 @@ impl<R: Rule> Mirrored<R> {
     /// Where a digest would be, for a number of tables known when compiling,
     /// so that the bits of each bin are cut with constant shifts.
     #[inline(always)]
-    fn locate<const TABLES: usize>(&self, digest: Digest) -> Probe<TABLES> {
+    pub(super) fn locate<const TABLES: usize>(&self, digest: Digest) -> Probe<TABLES> {
         let hashes = Hashes::new(digest, self.seed, TABLES as u32);
         let bins = std::array::from_fn(|table| hashes.bin(table as u32, &self.table.shape));
         Probe { hashes, bins }
     }
 
     #[inline(always)]
-    fn test<const TABLES: usize>(&self, probe: &Probe<TABLES>) -> bool {
+    pub(super) fn test<const TABLES: usize>(&self, probe: &Probe<TABLES>) -> bool {
         // Out of line, so that a query of bins that are words is short enough to
         // become part of its caller's loop.
         let Some(lanes) = self.table.lanes() else { return self.test_any(probe.hashes) };
@@ -217,45 +190,13 @@ impl<R: Rule> Mirrored<R> {
         hit
     }
 
-    /// The query of two tables.
-    #[inline(always)]
-    fn test_two(&self, probe: &Probe<2>) -> bool {
-        // A constant in each arm, so that each has a loop of its own.
-        match (self.table.form(), self.table.lanes()) {
-            (Form::FourU8, Some(lanes)) if R::BY_PATTERN => {
-                Pairs { filter: self, form: Form::FourU8, lanes }.test(probe)
-            }
-            (Form::FourU16, Some(lanes)) if R::BY_PATTERN => {
-                Pairs { filter: self, form: Form::FourU16, lanes }.test(probe)
-            }
-            _ => self.test(probe),
-        }
-    }
-
-    /// The query of two tables for many.
-    fn test_two_many(&self, digests: &[Digest], found: &mut [bool]) {
-        // Likewise.
-        match (self.table.form(), self.table.lanes()) {
-            (Form::FourU8, Some(lanes)) if R::BY_PATTERN => {
-                probe_in_ring(digests, found, &Pairs { filter: self, form: Form::FourU8, lanes });
-            }
-            (Form::FourU16, Some(lanes)) if R::BY_PATTERN => {
-                probe_in_ring(digests, found, &Pairs { filter: self, form: Form::FourU16, lanes });
-            }
-            (form @ Form::Words(_), Some(lanes)) if R::BY_PATTERN => {
-                probe_in_ring(digests, found, &Pairs { filter: self, form, lanes });
-            }
-            _ => self.test_many::<2>(digests, found),
-        }
-    }
-
     #[inline(always)]
     fn prefetch<const TABLES: usize>(&self, probe: &Probe<TABLES>) {
         probe.bins.iter().for_each(|&bin| self.table.prefetch(bin));
     }
 
     #[inline(always)]
-    fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
+    pub(super) fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
         in_batches(
             digests,
             found,
@@ -267,7 +208,7 @@ impl<R: Rule> Mirrored<R> {
 
     /// The query for any number of tables and any bins.
     #[inline(never)]
-    fn test_any(&self, hashes: Hashes) -> bool {
+    pub(super) fn test_any(&self, hashes: Hashes) -> bool {
         (0..self.table.shape.tables).any(|table| {
             let pattern =
                 self.table.lanes().map_or(0, |lanes| self.rule.pattern(hashes, table, lanes));
@@ -577,53 +518,5 @@ impl<R: Rule> Filter for Mirrored<R> {
             return Err(format!("{} cells are occupied by {} keys", seen.len(), self.counts.len));
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cuckoo::{cuckooing, plain_full, swapping};
-
-    /// Queries of two tables, one by one and many at once, against the query that
-    /// takes one bin after the other.
-    fn compare<R: Rule>(text: &str) {
-        let spec: Spec = text.parse().expect("a filter");
-        let mut filter = Mirrored::<R>::new(&spec, 2000).expect("a capacity");
-        let (mut mirror, mut rng) = (MemoryMirror::new(filter.stats().cells), Rng::new(1));
-        let mut digests = || Digest::new([rng.next(), rng.next()]);
-        let keys: Vec<Digest> = (0..1900).map(|_| digests()).collect();
-        for &key in &keys {
-            filter.insert(key, &mut mirror).expect("room");
-        }
-        for round in 0..2 {
-            let asked: Vec<Digest> =
-                keys.iter().copied().chain((0..20_000).map(|_| digests())).collect();
-            let mut found = vec![false; asked.len()];
-            filter.contains_many(&asked, &mut found);
-            for (index, (&digest, many)) in asked.iter().zip(found).enumerate() {
-                let slow = filter.test_any(filter.hashes(digest));
-                assert_eq!(filter.contains(digest), slow, "{text} {round} {digest:?}");
-                assert_eq!(many, slow, "{text} {round} {digest:?}");
-                assert!(slow || index >= keys.len(), "{text}: a false negative");
-            }
-            // Keys change places and what they leave in their cells, and all hash functions.
-            let mut fixed = 0;
-            while R::KINDS != [Kind::PlainFull] && fixed < 20 {
-                let adapted = filter.adapt(digests(), &mut mirror).expect("in memory");
-                fixed += u32::from(adapted == Adapted::Fixed);
-            }
-            filter.rebuild(&mut mirror).expect("in memory");
-            assert_ne!(filter.seed, 0, "{text}");
-        }
-    }
-
-    #[test]
-    fn two_bins_at_once_are_what_each_of_them_is() {
-        for (f, b) in [(8, 4), (16, 4), (12, 4), (8, 2), (5, 3), (9, 8)] {
-            compare::<plain_full::PlainFull>(&format!("plain-full:f={f},k=2,b={b}"));
-            compare::<swapping::Swapping>(&format!("swapping:f={f},k=2,b={b}"));
-            compare::<cuckooing::Cuckooing>(&format!("cuckooing:f={f},k=2,b={b}"));
-        }
     }
 }

@@ -18,6 +18,7 @@ mod draft;
 mod hashes;
 mod header;
 pub(crate) mod mirrored;
+mod pairs;
 pub(crate) mod partial;
 pub(crate) mod plain;
 pub(crate) mod plain_full;
