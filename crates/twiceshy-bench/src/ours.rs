@@ -275,7 +275,8 @@ fn learner<F: Filter<Remote = dyn Ordered>, D>(
     digester: D,
 ) -> Paired<F, MemorySet, D> {
     let learning = Some(Learning { decodes, misses: 0 });
-    Paired { filter, memory: MemorySet::new(), remote: |set| set, digester, learning }
+    let memory = MemorySet::with_capacity(filter.stats().capacity);
+    Paired { filter, memory, remote: |set| set, digester, learning }
 }
 
 impl<I: Item, F: Filter, M, D: Digester<I>> Contender<I> for Paired<F, M, D> {

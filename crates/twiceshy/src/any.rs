@@ -240,8 +240,8 @@ impl InMemory<dyn Mirror> for MemoryMirror {
 }
 
 impl InMemory<dyn Ordered> for MemorySet {
-    fn for_cells(_: usize) -> Self {
-        MemorySet::new()
+    fn for_cells(cells: usize) -> Self {
+        MemorySet::with_capacity(cells)
     }
 
     fn open(bytes: &[u8]) -> Result<Self> {

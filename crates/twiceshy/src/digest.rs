@@ -48,6 +48,18 @@ impl Digest {
         self.words
     }
 
+    /// The digest as a number, in whose order digests are.
+    #[inline]
+    pub(crate) const fn number(self) -> u128 {
+        (self.words[0] as u128) << 64 | self.words[1] as u128
+    }
+
+    /// The digest that is this number.
+    #[inline]
+    pub(crate) const fn from_number(number: u128) -> Self {
+        Digest::new([(number >> 64) as u64, number as u64])
+    }
+
     /// Word `index` of the endless stream: the digest's own two words, then
     /// words derived from both.
     #[inline]

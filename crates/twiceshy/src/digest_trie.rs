@@ -71,26 +71,20 @@ enum Inserted {
     Burst,
 }
 
-/// The digest as a number; comparing numbers is free of branches.
-#[inline]
-fn number(digest: Digest) -> u128 {
-    let [high, low] = digest.words();
-    (u128::from(high) << 64) | u128::from(low)
-}
-
 /// Where a digest is in a leaf, or where it would be put. All digests of the leaf
 /// have the first `used` bits in common.
 ///
-/// From the guess it goes step by step: a binary search around the guess was
+/// Numbers are compared, which is free of branches. From the guess it goes step by
+/// step: a binary search around the guess was
 /// slower, and one of the whole leaf touches more cache lines.
 #[inline]
 fn search(digests: &[Digest], digest: Digest, used: u32) -> Result<usize, usize> {
     let mut at = guess(digest, digests.len(), used);
-    let target = number(digest);
-    while at < digests.len() && number(digests[at]) < target {
+    let target = digest.number();
+    while at < digests.len() && digests[at].number() < target {
         at += 1;
     }
-    while at > 0 && number(digests[at - 1]) >= target {
+    while at > 0 && digests[at - 1].number() >= target {
         at -= 1;
     }
     if digests.get(at) == Some(&digest) { Ok(at) } else { Err(at) }
@@ -322,7 +316,7 @@ impl<const LEAF: usize, const WIDTH: usize> Branch<LEAF, WIDTH> {
                     ));
                 }
                 Node::Leaf(digests) => {
-                    let here = |digest: &Digest| (number(*digest) ^ prefix) >> (128 - below) == 0;
+                    let here = |digest: &Digest| (digest.number() ^ prefix) >> (128 - below) == 0;
                     if !digests.is_sorted_by(|a, b| a < b) || !digests.iter().all(here) {
                         return Err(format!("a leaf at bit {below} has {digests:?}"));
                     }
@@ -450,9 +444,8 @@ impl<const LEAF: usize, const WIDTH: usize> DigestTrie<LEAF, WIDTH> {
 /// The least digest whose first `used` bits are greater than those of `digest`.
 #[inline]
 fn after(digest: Digest, used: u32) -> Option<Digest> {
-    let last = number(digest) | u128::MAX.checked_shr(used).unwrap_or(0);
-    let next = last.checked_add(1)?;
-    Some(Digest::new([(next >> 64) as u64, next as u64]))
+    let last = digest.number() | u128::MAX.checked_shr(used).unwrap_or(0);
+    last.checked_add(1).map(Digest::from_number)
 }
 
 impl<const LEAF: usize, const WIDTH: usize> Default for DigestTrie<LEAF, WIDTH> {
@@ -477,14 +470,14 @@ impl<const LEAF: usize, const WIDTH: usize> fmt::Debug for DigestTrie<LEAF, WIDT
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::rng::Rng;
 
     /// Ways to choose digests, random and not.
-    const PATTERNS: [fn(&mut Rng) -> Digest; 7] = [
+    pub(crate) const PATTERNS: [fn(&mut Rng) -> Digest; 7] = [
         |rng| Digest::new([rng.next(), rng.next()]),
         |rng| Digest::new([rng.below(3000), 0]),
         |rng| Digest::new([u64::MAX, u64::MAX - rng.below(3000)]),

@@ -8,6 +8,8 @@ pub mod broom;
 mod code;
 pub mod cuckoo;
 mod digest;
+mod digest_set;
+mod digest_table;
 mod digest_trie;
 mod error;
 mod filter;

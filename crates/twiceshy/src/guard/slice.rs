@@ -22,15 +22,6 @@ pub(super) struct Slice {
     index: usize,
 }
 
-fn number(digest: Digest) -> u128 {
-    let [high, low] = digest.words();
-    u128::from(high) << 64 | u128::from(low)
-}
-
-fn digest(number: u128) -> Digest {
-    Digest::new([(number >> 64) as u64, number as u64])
-}
-
 impl Slice {
     /// Slice `index` of `2^bits`.
     pub(super) fn new(bits: u32, index: usize) -> Self {
@@ -57,7 +48,7 @@ impl Slice {
             return outer;
         }
         let check = mix(outer.word(0) ^ outer.word(1)) >> (64 - self.bits);
-        digest(number(outer) << self.bits | u128::from(check))
+        Digest::from_number(outer.number() << self.bits | u128::from(check))
     }
 
     /// The digest that the filter sees as this one, or would if the last bits
@@ -67,7 +58,7 @@ impl Slice {
             return inner;
         }
         let first = (self.index as u128) << (128 - self.bits);
-        digest(first | number(inner) >> self.bits)
+        Digest::from_number(first | inner.number() >> self.bits)
     }
 
     /// Digests among which are all that the filter sees in this range, and at
@@ -90,7 +81,8 @@ mod tests {
             for _ in 0..1000 {
                 let mut pair = [0, 1].map(|_| Digest::new([rng.next(), rng.next()]));
                 // Close to each other, so that both are in one slice.
-                pair[1] = digest(number(pair[0]) ^ u128::from(rng.next() >> (bits + 1)));
+                pair[1] =
+                    Digest::from_number(pair[0].number() ^ u128::from(rng.next() >> (bits + 1)));
                 let index = Slice::index_of(pair[0], bits);
                 assert!(index >> bits == 0);
                 let slice = Slice::new(bits, index);
@@ -105,7 +97,7 @@ mod tests {
             assert_eq!(whole[0].start(), EVERY_DIGEST.start());
             assert_eq!(whole.last().expect("one").end(), EVERY_DIGEST.end());
             let adjacent = |pair: &[RangeInclusive<Digest>]| {
-                number(*pair[0].end()) + 1 == number(*pair[1].start())
+                pair[0].end().number() + 1 == pair[1].start().number()
             };
             assert!(whole.windows(2).all(adjacent));
         }
