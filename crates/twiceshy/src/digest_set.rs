@@ -8,8 +8,7 @@ use crate::digest_table::{DigestTable, NoRoom};
 use crate::digest_trie::DigestTrie;
 use crate::remote::EVERY_DIGEST;
 
-/// A table while it has room, and from the first digest on that it has none for, a
-/// trie.
+/// A table, and a trie from the first digest on that it has no room for.
 #[derive(Clone)]
 pub(crate) enum DigestSet {
     Table(DigestTable),
