@@ -27,7 +27,7 @@ use crate::spec::{Kind, Spec, WhenFull};
 
 use super::hashes::Hashes;
 use super::header::{Header, save};
-use super::search::{self, Bins};
+use super::search::{self, Moves};
 use super::table::{EMPTY, Place, Shape, Table};
 use crate::batch::in_batches;
 
@@ -110,6 +110,41 @@ fn orphan(cell: usize) -> RemoteError {
 pub(super) struct Probe<const TABLES: usize> {
     pub(super) hashes: Hashes,
     pub(super) bins: [usize; TABLES],
+}
+
+/// Where digests may move: the mirror says which they are.
+struct MirroredMoves<'a, R> {
+    filter: &'a Mirrored<R>,
+    remote: &'a mut dyn Mirror,
+    /// The cells that were asked for, and what is in them.
+    occupants: Vec<(usize, Digest)>,
+}
+
+impl<'a, R: Rule> Moves for MirroredMoves<'a, R> {
+    type Error = Error;
+
+    fn slots(&self) -> usize {
+        self.filter.table.shape.slots as usize
+    }
+
+    #[inline]
+    fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.filter.table.empty_cell(bin)
+    }
+
+    fn prefetch(&self, cell: usize) {
+        self.remote.prefetch(cell);
+    }
+
+    fn ways(&mut self, cell: usize) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
+        let filter = self.filter;
+        let occupant = filter.occupant(cell, self.remote)?;
+        self.occupants.push((cell, occupant));
+        let (hashes, shape) = (filter.hashes(occupant), filter.table.shape);
+        let home = shape.place(cell).table;
+        let others = (0..shape.tables).filter(move |&table| table != home);
+        Ok(others.map(move |table| hashes.bin(table, &shape)))
+    }
 }
 
 impl<R: Rule> Mirrored<R> {
@@ -284,22 +319,11 @@ impl<R: Rule> Mirrored<R> {
 
     /// The moves that free a cell for `digest`, and its own.
     fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
-        let hashes = self.hashes(digest);
-        let shape = self.table.shape;
-        let starts: Vec<usize> = self.bins(hashes).collect();
-        let bins =
-            Bins { slots: shape.slots as usize, empty_cell: |bin| self.table.empty_cell(bin) };
+        let starts: Vec<usize> = self.bins(self.hashes(digest)).collect();
         let mut rng = self.rng.clone();
-        let mut occupants: Vec<(usize, Digest)> = Vec::new();
-        let path = search::path(self.spec.search, &starts, &bins, &mut rng, |cell, choices| {
-            let occupant = self.occupant(cell, remote)?;
-            occupants.push((cell, occupant));
-            let hashes = self.hashes(occupant);
-            let home = shape.place(cell).table;
-            let others = (0..shape.tables).filter(|&table| table != home);
-            choices.extend(others.map(|table| self.bin(hashes, table)));
-            Ok::<(), Error>(())
-        })?;
+        let mut moves = MirroredMoves { filter: self, remote, occupants: Vec::new() };
+        let path = search::path(self.spec.search, &starts, &mut rng, &mut moves)?;
+        let occupants = moves.occupants;
         self.rng = rng;
         let Some(path) = path else { return Ok(None) };
         let occupant = |cell| {

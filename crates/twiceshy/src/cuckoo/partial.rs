@@ -10,6 +10,8 @@
 //! really stored before one is removed (removing the fingerprint of an absent
 //! key would deny another), and for all of them when the filter is rebuilt.
 
+use std::convert::Infallible;
+
 use crate::any::{Build, Grow, spec_of};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::header::{Header, save};
-use super::search::{self, Bins};
+use super::search::{self, Moves};
 use super::stash::Stash;
 use super::table::{EMPTY, Form, Shape, Table};
 use crate::batch::{Probes, probe_in_ring};
@@ -86,6 +88,47 @@ impl<P: Pairing> Probes for Asked<'_, P> {
     #[inline(always)]
     fn test(&self, homes: &Homes) -> bool {
         self.filter.holds(self.form, homes)
+    }
+}
+
+/// Where fingerprints may move: only the table is asked.
+struct PartialMoves<'a, P> {
+    table: &'a Table,
+    pairing: P,
+}
+
+impl<P: Pairing> PartialMoves<'_, P> {
+    /// The other bin of a cell's fingerprint.
+    #[inline]
+    fn other(&self, cell: usize) -> usize {
+        self.pairing.other(self.table.shape.bin_of(cell), self.table.get(cell))
+    }
+}
+
+impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
+    type Error = Infallible;
+
+    #[inline]
+    fn slots(&self) -> usize {
+        self.table.shape.slots as usize
+    }
+
+    #[inline]
+    fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.table.empty_cell(bin)
+    }
+
+    #[inline]
+    fn prefetch(&self, cell: usize) {
+        self.table.prefetch(self.other(cell));
+    }
+
+    #[inline]
+    fn ways(
+        &mut self,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
+        Ok(std::iter::once(self.other(cell)))
     }
 }
 
@@ -195,19 +238,8 @@ impl<P: Pairing> PartialKey<P> {
     /// Moves fingerprints so that a cell of the two bins is free.
     #[cold]
     fn make_room(&mut self, homes: Homes) -> Option<usize> {
-        let (table, pairing) = (&self.table, self.pairing);
-        let bins =
-            Bins { slots: table.shape.slots as usize, empty_cell: |bin| table.empty_cell(bin) };
-        let Ok(path) = search::path::<std::convert::Infallible>(
-            self.spec.search,
-            &homes.bins,
-            &bins,
-            &mut self.rng,
-            |cell, choices| {
-                choices.push(pairing.other(table.shape.bin_of(cell), table.get(cell)));
-                Ok(())
-            },
-        );
+        let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
+        let Ok(path) = search::path(self.spec.search, &homes.bins, &mut self.rng, &mut moves);
         let path = path?;
         for step in path.windows(2).rev() {
             let moved = self.table.get(step[0]);
