@@ -132,16 +132,20 @@ impl<'a, R: Rule> Moves for MirroredMoves<'a, R> {
         self.filter.table.empty_cell(bin)
     }
 
-    fn prefetch(&self, cell: usize) {
-        self.remote.prefetch(cell);
+    fn prefetch(&self, bin: usize) {
+        self.cells(bin).for_each(|cell| self.remote.prefetch(cell));
     }
 
-    fn ways(&mut self, cell: usize) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
         let filter = self.filter;
         let occupant = filter.occupant(cell, self.remote)?;
         self.occupants.push((cell, occupant));
         let (hashes, shape) = (filter.hashes(occupant), filter.table.shape);
-        let home = shape.place(cell).table;
+        let home = shape.table_of(bin);
         let others = (0..shape.tables).filter(move |&table| table != home);
         Ok(others.map(move |table| hashes.bin(table, &shape)))
     }

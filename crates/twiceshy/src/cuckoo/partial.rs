@@ -98,10 +98,10 @@ struct PartialMoves<'a, P> {
 }
 
 impl<P: Pairing> PartialMoves<'_, P> {
-    /// The other bin of a cell's fingerprint.
+    /// The other bin of the fingerprint in a cell of this bin.
     #[inline]
-    fn other(&self, cell: usize) -> usize {
-        self.pairing.other(self.table.shape.bin_of(cell), self.table.get(cell))
+    fn other(&self, bin: usize, cell: usize) -> usize {
+        self.pairing.other(bin, self.table.get(cell))
     }
 }
 
@@ -119,16 +119,17 @@ impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
     }
 
     #[inline]
-    fn prefetch(&self, cell: usize) {
-        self.table.prefetch(self.other(cell));
+    fn prefetch(&self, bin: usize) {
+        self.cells(bin).for_each(|cell| self.table.prefetch(self.other(bin, cell)));
     }
 
     #[inline]
     fn ways(
         &mut self,
+        bin: usize,
         cell: usize,
     ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
-        Ok(std::iter::once(self.other(cell)))
+        Ok(std::iter::once(self.other(bin, cell)))
     }
 }
 

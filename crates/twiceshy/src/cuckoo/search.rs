@@ -41,13 +41,16 @@ pub(crate) trait Moves {
     /// An empty cell of a bin.
     fn empty_cell(&self, bin: usize) -> Option<usize>;
 
-    /// Asks for the memory that [`Moves::ways`] of a cell, or a look at where they
+    /// Asks for the memory that [`Moves::ways`] out of a bin, or a look at where they
     /// lead, would have to wait for. It changes nothing.
-    fn prefetch(&self, cell: usize);
+    fn prefetch(&self, bin: usize);
 
-    /// The bins that the occupant of a cell may move to.
-    fn ways(&mut self, cell: usize)
-    -> Result<impl Iterator<Item = usize> + use<Self>, Self::Error>;
+    /// The bins that the occupant of a cell of this bin may move to.
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<Self>, Self::Error>;
 
     /// The cells of a bin.
     #[inline]
@@ -83,15 +86,16 @@ fn breadth_first<M: Moves>(
         // Where the moves lead is far apart, and none depends on another: out of cache,
         // all of them arrive in the time of one.
         while asked < tree.nodes.len() && asked * slots < node * slots + AHEAD {
-            moves.cells(tree.nodes[asked].bin).for_each(|cell| moves.prefetch(cell));
+            moves.prefetch(tree.nodes[asked].bin);
             asked += 1;
         }
-        for cell in moves.cells(tree.nodes[node].bin) {
-            for bin in moves.ways(cell)? {
-                if let Some(end) = moves.empty_cell(bin) {
+        let bin = tree.nodes[node].bin;
+        for cell in moves.cells(bin) {
+            for way in moves.ways(bin, cell)? {
+                if let Some(end) = moves.empty_cell(way) {
                     return Ok(Some(tree.path(Step { node, cell }, end)));
                 }
-                tree.add(bin, Some(Step { node, cell }));
+                tree.add(way, Some(Step { node, cell }));
             }
         }
         node += 1;
@@ -169,7 +173,7 @@ fn random_walk<M: Moves>(
         let cell = cells[rng.below(cells.len() as u64) as usize];
         path.push(cell);
         choices.clear();
-        choices.extend(moves.ways(cell)?);
+        choices.extend(moves.ways(cell / moves.slots(), cell)?);
         if let Some(end) = choices.iter().find_map(|&bin| moves.empty_cell(bin)) {
             path.push(end);
             return Ok(Some(path));
@@ -207,6 +211,7 @@ mod tests {
 
         fn ways(
             &mut self,
+            _: usize,
             cell: usize,
         ) -> Result<impl Iterator<Item = usize> + use<SLOTS, F, W>, Self::Error> {
             (self.ways)(cell).map(<[usize; 2]>::into_iter)

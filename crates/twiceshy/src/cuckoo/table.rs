@@ -61,7 +61,13 @@ impl Shape {
     pub(crate) fn place(&self, cell: usize) -> Place {
         let bin = self.bin_of(cell);
         let slot = (cell - bin * self.slots as usize) as u32;
-        Place { table: (bin / self.bins) as u32, slot }
+        Place { table: self.table_of(bin), slot }
+    }
+
+    /// The table of a bin.
+    #[inline]
+    pub(crate) fn table_of(&self, bin: usize) -> u32 {
+        (bin / self.bins) as u32
     }
 }
 
