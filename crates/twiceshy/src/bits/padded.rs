@@ -74,6 +74,12 @@ impl Padded {
         self.bytes.as_chunks().0[index]
     }
 
+    /// Writes what [`Padded::chunk`] reads.
+    #[inline(always)]
+    pub(crate) fn set_chunk<const N: usize>(&mut self, index: usize, chunk: [u8; N]) {
+        self.bytes.as_chunks_mut().0[index] = chunk;
+    }
+
     /// Writes the word that starts at byte `at`, lowest byte first.
     #[inline(always)]
     pub(crate) fn store(&mut self, at: usize, word: u64) {

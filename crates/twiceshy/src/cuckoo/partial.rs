@@ -207,16 +207,31 @@ impl<P: Pairing> PartialKey<P> {
     /// A filter is used with a remote or without. Whatever builds it anew
     /// ([`Filter::grow`], [`Filter::rebuild`]) knows the remote's keys only, and
     /// forgets those that were added here.
+    #[inline]
     pub fn add(&mut self, digest: Digest) -> bool {
-        let homes = self.homes(digest);
+        let Homes { fingerprint, bins } = self.homes(digest);
+        // A constant in each arm.
+        let filled = match self.table.form() {
+            Form::FourU8 => self.table.fill(Form::FourU8, bins, fingerprint),
+            Form::FourU16 => self.table.fill(Form::FourU16, bins, fingerprint),
+            form => self.table.fill(form, bins, fingerprint),
+        };
+        let added = filled || self.add_elsewhere(fingerprint, bins[0], bins[1]);
+        self.counts.len += usize::from(added);
+        added
+    }
+
+    /// Adds a fingerprint where the emptier of its bins has no room, or the bins are no
+    /// whole bytes. Of bare words, so that the other insertions stay in registers.
+    #[cold]
+    #[inline(never)]
+    fn add_elsewhere(&mut self, fingerprint: u64, bin: usize, other: usize) -> bool {
+        let homes = Homes { fingerprint, bins: [bin, other] };
         let empty = self.table.emptiest_cell(homes.bins.into_iter());
-        let cell = empty.or_else(|| self.make_room(homes));
-        match cell {
-            Some(cell) => self.table.set(cell, homes.fingerprint),
-            None if self.stash.push(homes.bins, homes.fingerprint) => {}
-            None => return false,
+        match empty.or_else(|| self.make_room(homes)) {
+            Some(cell) => self.table.set(cell, fingerprint),
+            None => return self.stash.push(homes.bins, fingerprint),
         }
-        self.counts.len += 1;
         true
     }
 
@@ -237,7 +252,6 @@ impl<P: Pairing> PartialKey<P> {
     }
 
     /// Moves fingerprints so that a cell of the two bins is free.
-    #[cold]
     fn make_room(&mut self, homes: Homes) -> Option<usize> {
         let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
         let Ok(path) = search::path(self.spec.search, &homes.bins, &mut self.rng, &mut moves);
