@@ -287,6 +287,7 @@ impl<R: Rule> Mirrored<R> {
 
     /// Puts digests into cells or empties cells, in the mirror and then here,
     /// and counts `kicks`.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         writes: &[Write],
@@ -304,12 +305,21 @@ impl<R: Rule> Mirrored<R> {
         Ok(())
     }
 
+    /// An empty cell of the emptiest of a digest's bins, with their number known when
+    /// compiling where it is a common one.
+    #[inline(always)]
+    fn empty_for(&self, digest: Digest) -> Option<usize> {
+        match self.table.shape.tables {
+            2 => self.table.emptiest_cell(self.locate::<2>(digest).bins.into_iter()),
+            4 => self.table.emptiest_cell(self.locate::<4>(digest).bins.into_iter()),
+            _ => self.table.emptiest_cell(self.bins(self.hashes(digest))),
+        }
+    }
+
     /// Puts a digest that is not stored into a cell, moving others out of its
     /// way; `false` when no way was found.
     fn place(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<bool> {
-        let hashes = self.hashes(digest);
-        let empty = self.table.emptiest_cell(self.bins(hashes));
-        if let Some(cell) = empty {
+        if let Some(cell) = self.empty_for(digest) {
             self.write(&[(cell, Some(digest))], 0, remote)?;
         } else {
             let Some(writes) = self.make_room(digest, remote)? else {
@@ -322,6 +332,7 @@ impl<R: Rule> Mirrored<R> {
     }
 
     /// The moves that free a cell for `digest`, and its own.
+    #[cold]
     fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
         let starts: Vec<usize> = self.bins(self.hashes(digest)).collect();
         let mut rng = self.rng.clone();
