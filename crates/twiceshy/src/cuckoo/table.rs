@@ -10,6 +10,7 @@
 //! Filters", section 2.1 (k tables); Fan et al. as told by Eppstein, section
 //! 2.5 (one table). The number of bins is any number, not only a power of two.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use crate::bits::lanes::Lanes;
@@ -260,10 +261,10 @@ impl Table {
             _ => self.cells.byte_aligned(bin, bytes),
         });
         let used = mask(lanes.bits());
-        // No branch, for the reason above.
-        let other = u64::from(others & used < its & used).wrapping_neg();
-        let word = its ^ (its ^ others) & other;
-        let bin = bins[0] ^ (bins[0] ^ bins[1]) & other as usize;
+        // A branch here could not be predicted, and would wait for both bins.
+        let other = others & used < its & used;
+        let word = select_unpredictable(other, others, its);
+        let bin = select_unpredictable(other, bins[1], bins[0]);
         let empty = lanes.zeros(word);
         if empty == 0 {
             return false;
