@@ -11,6 +11,8 @@
 use std::ops::RangeInclusive;
 
 use crate::bits::packed::Packed;
+use crate::bits::pages::filled;
+use crate::bits::prefetch::prefetch;
 use crate::digest::Digest;
 use crate::digest_set::DigestSet;
 use crate::error::{Error, RemoteError, Result};
@@ -38,6 +40,11 @@ pub trait Mirror {
     /// # Errors
     /// Whatever keeps the remote from answering.
     fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError>;
+
+    /// Says that a cell is likely to be asked for or written soon. A remote that has
+    /// to wait for memory can ask for it now; others need not care. It is no access
+    /// and changes nothing.
+    fn prefetch(&self, _cell: usize) {}
 
     /// Stores digests in cells, or empties cells: all of them, or none and an
     /// error.
@@ -128,7 +135,8 @@ pub const EVERY_DIGEST: RangeInclusive<Digest> =
 /// A [`Mirror`] in memory: 16 bytes and a bit for each cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMirror {
-    digests: Vec<Digest>,
+    /// The words of the digests: zeros that the system gives untouched.
+    digests: Vec<[u64; 2]>,
     occupied: Packed,
     accesses: Accesses,
 }
@@ -138,7 +146,7 @@ impl MemoryMirror {
     #[must_use]
     pub fn new(cells: usize) -> Self {
         MemoryMirror {
-            digests: vec![Digest::default(); cells],
+            digests: filled([0; 2], cells),
             occupied: Packed::new(cells, 1),
             accesses: Accesses::default(),
         }
@@ -153,7 +161,7 @@ impl MemoryMirror {
     /// The occupied cells and their digests, in order.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Digest)> {
         let occupied = (0..self.cells()).filter(|&cell| self.occupied.get(cell) == 1);
-        occupied.map(|cell| (cell, self.digests[cell]))
+        occupied.map(|cell| (cell, Digest::new(self.digests[cell])))
     }
 
     /// Its bytes, in the format of `docs/format.md`.
@@ -178,9 +186,9 @@ impl MemoryMirror {
         let occupied = Packed::from_bytes(bits, cells, 1).ok_or_else(|| {
             Error::format(format!("{} bytes do not mark {cells} cells", bits.len()))
         })?;
-        let mut digests = vec![Digest::default(); cells];
+        let mut digests = filled([0; 2], cells);
         for cell in (0..cells).filter(|&cell| occupied.get(cell) == 1) {
-            digests[cell] = read_digest(&mut reader)?;
+            digests[cell] = read_digest(&mut reader)?.words();
         }
         reader.finish()?;
         Ok(MemoryMirror { digests, occupied, accesses: Accesses::default() })
@@ -190,14 +198,18 @@ impl MemoryMirror {
 impl Mirror for MemoryMirror {
     fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError> {
         self.accesses.reads += 1;
-        Ok((self.occupied.get(cell) == 1).then(|| self.digests[cell]))
+        Ok((self.occupied.get(cell) == 1).then(|| Digest::new(self.digests[cell])))
+    }
+
+    fn prefetch(&self, cell: usize) {
+        prefetch(&self.digests, cell);
     }
 
     fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError> {
         self.accesses.writes += writes.len() as u64;
         for &(cell, content) in writes {
             self.occupied.set(cell, u64::from(content.is_some()));
-            self.digests[cell] = content.unwrap_or_default();
+            self.digests[cell] = content.unwrap_or_default().words();
         }
         Ok(())
     }

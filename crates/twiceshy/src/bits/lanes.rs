@@ -35,12 +35,14 @@ pub struct Lanes {
 
 impl Lanes {
     /// `None` where the lanes do not fit a word.
-    pub(crate) fn new(count: u32, width: u32) -> Option<Self> {
-        let bits = count.checked_mul(width)?;
-        if width == 0 || count == 0 || bits > 64 {
-            return None;
+    pub(crate) const fn new(count: u32, width: u32) -> Option<Self> {
+        let Some(bits @ 1..=64) = count.checked_mul(width) else { return None };
+        let mut ones = 0u64;
+        let mut lane = 0;
+        while lane < count {
+            ones |= 1 << (lane * width);
+            lane += 1;
         }
-        let ones = (0..count).fold(0u64, |word, lane| word | 1 << (lane * width));
         let highs = ones << (width - 1);
         let reciprocal = (1u32 << 16).div_ceil(width);
         let (minus_ones, lows) = (ones.wrapping_neg(), mask(bits) & !highs);
@@ -119,6 +121,12 @@ impl Lanes {
     #[inline]
     pub(crate) fn first(&self, marks: u64) -> u32 {
         (marks.trailing_zeros() * self.reciprocal) >> 16
+    }
+
+    /// The lowest bit of the first lane that is marked at its high bit.
+    #[inline(always)]
+    pub(crate) fn first_bit(&self, marks: u64) -> u32 {
+        marks.trailing_zeros() + 1 - self.width
     }
 
     /// All bits of the lanes that are marked at their high bit.

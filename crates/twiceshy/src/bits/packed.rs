@@ -96,6 +96,19 @@ impl Packed {
         self.bytes.chunk(index)
     }
 
+    /// Writes a window of [`Packed::byte_aligned`], and what is above it.
+    #[inline(always)]
+    pub(crate) fn set_byte_aligned(&mut self, index: usize, bytes: u32, word: u64) {
+        self.bytes.store(index * bytes as usize, word);
+    }
+
+    /// Writes a window of [`Packed::byte_window`].
+    #[inline(always)]
+    pub(crate) fn set_byte_window<const N: usize>(&mut self, index: usize, window: [u8; N]) {
+        debug_assert!((index + 1) * N * 8 <= self.len * self.width as usize);
+        self.bytes.set_chunk(index, window);
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: u64) {
         assert!(index < self.len, "cell {index} of {}", self.len);

@@ -11,7 +11,7 @@
 //! query. Here it is asked once, in 5. Under Miri the safe twin runs; a test
 //! drives both.
 
-use super::pages::prefer_huge;
+use super::pages::filled;
 
 /// Bytes of a word.
 const WORD: usize = size_of::<u64>();
@@ -29,9 +29,7 @@ impl Padded {
 
     /// `data` bytes, all zero.
     pub(crate) fn new(data: usize) -> Self {
-        let mut bytes = vec![0; data + Self::PADDING];
-        prefer_huge(&mut bytes);
-        Padded { bytes, data }
+        Padded { bytes: filled(0, data + Self::PADDING), data }
     }
 
     pub(crate) fn from_data(data: &[u8]) -> Self {
@@ -74,6 +72,12 @@ impl Padded {
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&self, index: usize) -> [u8; N] {
         self.bytes.as_chunks().0[index]
+    }
+
+    /// Writes what [`Padded::chunk`] reads.
+    #[inline(always)]
+    pub(crate) fn set_chunk<const N: usize>(&mut self, index: usize, chunk: [u8; N]) {
+        self.bytes.as_chunks_mut().0[index] = chunk;
     }
 
     /// Writes the word that starts at byte `at`, lowest byte first.

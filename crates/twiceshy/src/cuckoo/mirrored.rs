@@ -27,7 +27,7 @@ use crate::spec::{Kind, Spec, WhenFull};
 
 use super::hashes::Hashes;
 use super::header::{Header, save};
-use super::search::{self, Bins};
+use super::search::{self, Moves};
 use super::table::{EMPTY, Place, Shape, Table};
 use crate::batch::in_batches;
 
@@ -110,6 +110,45 @@ fn orphan(cell: usize) -> RemoteError {
 pub(super) struct Probe<const TABLES: usize> {
     pub(super) hashes: Hashes,
     pub(super) bins: [usize; TABLES],
+}
+
+/// Where digests may move: the mirror says which they are.
+struct MirroredMoves<'a, R> {
+    filter: &'a Mirrored<R>,
+    remote: &'a mut dyn Mirror,
+    /// The cells that were asked for, and what is in them.
+    occupants: Vec<(usize, Digest)>,
+}
+
+impl<'a, R: Rule> Moves for MirroredMoves<'a, R> {
+    type Error = Error;
+
+    fn slots(&self) -> usize {
+        self.filter.table.shape.slots as usize
+    }
+
+    #[inline]
+    fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.filter.table.empty_cell(bin)
+    }
+
+    fn prefetch(&self, bin: usize) {
+        self.cells(bin).for_each(|cell| self.remote.prefetch(cell));
+    }
+
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
+        let filter = self.filter;
+        let occupant = filter.occupant(cell, self.remote)?;
+        self.occupants.push((cell, occupant));
+        let (hashes, shape) = (filter.hashes(occupant), filter.table.shape);
+        let home = shape.table_of(bin);
+        let others = (0..shape.tables).filter(move |&table| table != home);
+        Ok(others.map(move |table| hashes.bin(table, &shape)))
+    }
 }
 
 impl<R: Rule> Mirrored<R> {
@@ -248,6 +287,7 @@ impl<R: Rule> Mirrored<R> {
 
     /// Puts digests into cells or empties cells, in the mirror and then here,
     /// and counts `kicks`.
+    #[inline]
     pub(crate) fn write(
         &mut self,
         writes: &[Write],
@@ -265,12 +305,21 @@ impl<R: Rule> Mirrored<R> {
         Ok(())
     }
 
+    /// An empty cell of the emptiest of a digest's bins, with their number known when
+    /// compiling where it is a common one.
+    #[inline(always)]
+    fn empty_for(&self, digest: Digest) -> Option<usize> {
+        match self.table.shape.tables {
+            2 => self.table.emptiest_cell(self.locate::<2>(digest).bins.into_iter()),
+            4 => self.table.emptiest_cell(self.locate::<4>(digest).bins.into_iter()),
+            _ => self.table.emptiest_cell(self.bins(self.hashes(digest))),
+        }
+    }
+
     /// Puts a digest that is not stored into a cell, moving others out of its
     /// way; `false` when no way was found.
     fn place(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<bool> {
-        let hashes = self.hashes(digest);
-        let empty = self.table.emptiest_cell(self.bins(hashes));
-        if let Some(cell) = empty {
+        if let Some(cell) = self.empty_for(digest) {
             self.write(&[(cell, Some(digest))], 0, remote)?;
         } else {
             let Some(writes) = self.make_room(digest, remote)? else {
@@ -283,23 +332,13 @@ impl<R: Rule> Mirrored<R> {
     }
 
     /// The moves that free a cell for `digest`, and its own.
+    #[cold]
     fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
-        let hashes = self.hashes(digest);
-        let shape = self.table.shape;
-        let starts: Vec<usize> = self.bins(hashes).collect();
-        let bins =
-            Bins { slots: shape.slots as usize, empty_cell: |bin| self.table.empty_cell(bin) };
+        let starts: Vec<usize> = self.bins(self.hashes(digest)).collect();
         let mut rng = self.rng.clone();
-        let mut occupants: Vec<(usize, Digest)> = Vec::new();
-        let path = search::path(self.spec.search, &starts, &bins, &mut rng, |cell, choices| {
-            let occupant = self.occupant(cell, remote)?;
-            occupants.push((cell, occupant));
-            let hashes = self.hashes(occupant);
-            let home = shape.place(cell).table;
-            let others = (0..shape.tables).filter(|&table| table != home);
-            choices.extend(others.map(|table| self.bin(hashes, table)));
-            Ok::<(), Error>(())
-        })?;
+        let mut moves = MirroredMoves { filter: self, remote, occupants: Vec::new() };
+        let path = search::path(self.spec.search, &starts, &mut rng, &mut moves)?;
+        let occupants = moves.occupants;
         self.rng = rng;
         let Some(path) = path else { return Ok(None) };
         let occupant = |cell| {
@@ -405,6 +444,14 @@ impl<R: Rule> Filter for Mirrored<R> {
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        // Its record will be in one of two places: the mirror is told before the filter
+        // is looked at, so that nobody waits for both in turn. With four places as many
+        // requests are in vain as it saves.
+        if self.table.shape.tables == 2 {
+            for bin in self.locate::<2>(digest).bins {
+                remote.prefetch(self.table.shape.cells_of(bin).start);
+            }
+        }
         if self.find(digest, remote)?.is_some() {
             return Ok(false);
         }

@@ -10,6 +10,8 @@
 //! really stored before one is removed (removing the fingerprint of an absent
 //! key would deny another), and for all of them when the filter is rebuilt.
 
+use std::convert::Infallible;
+
 use crate::any::{Build, Grow, spec_of};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::header::{Header, save};
-use super::search::{self, Bins};
+use super::search::{self, Moves};
 use super::stash::Stash;
 use super::table::{EMPTY, Form, Shape, Table};
 use crate::batch::{Probes, probe_in_ring};
@@ -86,6 +88,48 @@ impl<P: Pairing> Probes for Asked<'_, P> {
     #[inline(always)]
     fn test(&self, homes: &Homes) -> bool {
         self.filter.holds(self.form, homes)
+    }
+}
+
+/// Where fingerprints may move: only the table is asked.
+struct PartialMoves<'a, P> {
+    table: &'a Table,
+    pairing: P,
+}
+
+impl<P: Pairing> PartialMoves<'_, P> {
+    /// The other bin of the fingerprint in a cell of this bin.
+    #[inline]
+    fn other(&self, bin: usize, cell: usize) -> usize {
+        self.pairing.other(bin, self.table.get(cell))
+    }
+}
+
+impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
+    type Error = Infallible;
+
+    #[inline]
+    fn slots(&self) -> usize {
+        self.table.shape.slots as usize
+    }
+
+    #[inline]
+    fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.table.empty_cell(bin)
+    }
+
+    #[inline]
+    fn prefetch(&self, bin: usize) {
+        self.cells(bin).for_each(|cell| self.table.prefetch(self.other(bin, cell)));
+    }
+
+    #[inline]
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
+        Ok(std::iter::once(self.other(bin, cell)))
     }
 }
 
@@ -163,16 +207,31 @@ impl<P: Pairing> PartialKey<P> {
     /// A filter is used with a remote or without. Whatever builds it anew
     /// ([`Filter::grow`], [`Filter::rebuild`]) knows the remote's keys only, and
     /// forgets those that were added here.
+    #[inline]
     pub fn add(&mut self, digest: Digest) -> bool {
-        let homes = self.homes(digest);
+        let Homes { fingerprint, bins } = self.homes(digest);
+        // A constant in each arm.
+        let filled = match self.table.form() {
+            Form::FourU8 => self.table.fill(Form::FourU8, bins, fingerprint),
+            Form::FourU16 => self.table.fill(Form::FourU16, bins, fingerprint),
+            form => self.table.fill(form, bins, fingerprint),
+        };
+        let added = filled || self.add_elsewhere(fingerprint, bins[0], bins[1]);
+        self.counts.len += usize::from(added);
+        added
+    }
+
+    /// Adds a fingerprint where the emptier of its bins has no room, or the bins are no
+    /// whole bytes. Of bare words, so that the other insertions stay in registers.
+    #[cold]
+    #[inline(never)]
+    fn add_elsewhere(&mut self, fingerprint: u64, bin: usize, other: usize) -> bool {
+        let homes = Homes { fingerprint, bins: [bin, other] };
         let empty = self.table.emptiest_cell(homes.bins.into_iter());
-        let cell = empty.or_else(|| self.make_room(homes));
-        match cell {
-            Some(cell) => self.table.set(cell, homes.fingerprint),
-            None if self.stash.push(homes.bins, homes.fingerprint) => {}
-            None => return false,
+        match empty.or_else(|| self.make_room(homes)) {
+            Some(cell) => self.table.set(cell, fingerprint),
+            None => return self.stash.push(homes.bins, fingerprint),
         }
-        self.counts.len += 1;
         true
     }
 
@@ -193,21 +252,9 @@ impl<P: Pairing> PartialKey<P> {
     }
 
     /// Moves fingerprints so that a cell of the two bins is free.
-    #[cold]
     fn make_room(&mut self, homes: Homes) -> Option<usize> {
-        let (table, pairing) = (&self.table, self.pairing);
-        let bins =
-            Bins { slots: table.shape.slots as usize, empty_cell: |bin| table.empty_cell(bin) };
-        let Ok(path) = search::path::<std::convert::Infallible>(
-            self.spec.search,
-            &homes.bins,
-            &bins,
-            &mut self.rng,
-            |cell, choices| {
-                choices.push(pairing.other(table.shape.bin_of(cell), table.get(cell)));
-                Ok(())
-            },
-        );
+        let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
+        let Ok(path) = search::path(self.spec.search, &homes.bins, &mut self.rng, &mut moves);
         let path = path?;
         for step in path.windows(2).rev() {
             let moved = self.table.get(step[0]);

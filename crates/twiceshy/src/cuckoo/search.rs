@@ -9,6 +9,8 @@
 //! the shortest path; the random walk (Mitzenmacher et al., section 2.1) looks
 //! at one occupant at a time.
 
+use std::ops::Range;
+
 use crate::rng::Rng;
 
 /// How a full bin's occupants are asked for a way out.
@@ -24,59 +26,77 @@ const MAX_CELLS: usize = 2048;
 /// Occupants a random walk may move before it gives up.
 const MAX_STEPS: usize = 500;
 
-/// The bins to search, as a search sees them.
-pub(crate) struct Bins<F> {
+/// Cells whose moves are asked for ahead of the one looked at: the first two bins
+/// of four.
+const AHEAD: usize = 8;
+
+/// The bins to search and the moves out of their cells, as a search sees them.
+pub(crate) trait Moves {
+    /// What keeps an occupant from being known.
+    type Error;
+
     /// Cells a bin.
-    pub(crate) slots: usize,
+    fn slots(&self) -> usize;
+
     /// An empty cell of a bin.
-    pub(crate) empty_cell: F,
-}
+    fn empty_cell(&self, bin: usize) -> Option<usize>;
 
-impl<F: Fn(usize) -> Option<usize>> Bins<F> {
-    fn cells<'a>(&self, bins: &'a [usize]) -> impl Iterator<Item = usize> + use<'a, F> {
-        let slots = self.slots;
-        bins.iter().flat_map(move |bin| bin * slots..(bin + 1) * slots)
-    }
+    /// Asks for the memory that [`Moves::ways`] out of a bin, or a look at where they
+    /// lead, would have to wait for. It changes nothing.
+    fn prefetch(&self, bin: usize);
 
+    /// The bins that the occupant of a cell of this bin may move to.
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<Self>, Self::Error>;
+
+    /// The cells of a bin.
     #[inline]
-    fn first_empty(&self, bins: &[usize]) -> Option<usize> {
-        bins.iter().find_map(|&bin| (self.empty_cell)(bin))
+    fn cells(&self, bin: usize) -> Range<usize> {
+        bin * self.slots()..(bin + 1) * self.slots()
     }
 }
 
 /// A path of cells from one of the full `starts` to an empty cell, both
-/// included, or `None` when there is none within the limits. `next` lists the
-/// bins that the occupant of a cell may move to.
-pub(crate) fn path<E>(
+/// included, or `None` when there is none within the limits.
+pub(crate) fn path<M: Moves>(
     search: Search,
     starts: &[usize],
-    bins: &Bins<impl Fn(usize) -> Option<usize>>,
     rng: &mut Rng,
-    mut next: impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
-) -> Result<Option<Vec<usize>>, E> {
+    moves: &mut M,
+) -> Result<Option<Vec<usize>>, M::Error> {
     match search {
-        Search::BreadthFirst => breadth_first(starts, bins, &mut next),
-        Search::RandomWalk => random_walk(starts, bins, rng, &mut next),
+        Search::BreadthFirst => breadth_first(starts, moves),
+        Search::RandomWalk => random_walk(starts, rng, moves),
     }
 }
 
-fn breadth_first<E>(
+fn breadth_first<M: Moves>(
     starts: &[usize],
-    bins: &Bins<impl Fn(usize) -> Option<usize>>,
-    next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
-) -> Result<Option<Vec<usize>>, E> {
-    let mut tree = Tree::new(MAX_CELLS.div_ceil(bins.slots));
+    moves: &mut M,
+) -> Result<Option<Vec<usize>>, M::Error> {
+    let slots = moves.slots();
+    let mut tree = Tree::new(MAX_CELLS.div_ceil(slots));
     starts.iter().for_each(|&bin| tree.add(bin, None));
-    let mut choices = Vec::new();
+    let mut asked = 0;
     let mut node = 0;
     while node < tree.nodes.len() {
-        for cell in bins.cells(&[tree.nodes[node].bin]) {
-            choices.clear();
-            next(cell, &mut choices)?;
-            if let Some(end) = bins.first_empty(&choices) {
-                return Ok(Some(tree.path(Step { node, cell }, end)));
+        // Where the moves lead is far apart, and none depends on another: out of cache,
+        // all of them arrive in the time of one.
+        while asked < tree.nodes.len() && asked * slots < node * slots + AHEAD {
+            moves.prefetch(tree.nodes[asked].bin);
+            asked += 1;
+        }
+        let bin = tree.nodes[node].bin;
+        for cell in moves.cells(bin) {
+            for way in moves.ways(bin, cell)? {
+                if let Some(end) = moves.empty_cell(way) {
+                    return Ok(Some(tree.path(Step { node, cell }, end)));
+                }
+                tree.add(way, Some(Step { node, cell }));
             }
-            choices.iter().for_each(|&bin| tree.add(bin, Some(Step { node, cell })));
         }
         node += 1;
     }
@@ -125,7 +145,8 @@ impl Tree {
 
     /// The path from a start to `last`, and on to `end`.
     fn path(&self, last: Step, end: usize) -> Vec<usize> {
-        let mut path = vec![end];
+        let mut path = Vec::with_capacity(8);
+        path.push(end);
         let mut at = Some(last);
         while let Some(step) = at {
             path.push(step.cell);
@@ -136,25 +157,24 @@ impl Tree {
     }
 }
 
-fn random_walk<E>(
+fn random_walk<M: Moves>(
     starts: &[usize],
-    bins: &Bins<impl Fn(usize) -> Option<usize>>,
     rng: &mut Rng,
-    next: &mut impl FnMut(usize, &mut Vec<usize>) -> Result<(), E>,
-) -> Result<Option<Vec<usize>>, E> {
+    moves: &mut M,
+) -> Result<Option<Vec<usize>>, M::Error> {
     let mut path = Vec::new();
     let mut choices = starts.to_vec();
     while path.len() < MAX_STEPS {
-        let cells = bins.cells(&choices).filter(|cell| !path.contains(cell));
-        let cells: Vec<usize> = cells.collect();
+        let cells = choices.iter().flat_map(|&bin| moves.cells(bin));
+        let cells: Vec<usize> = cells.filter(|cell| !path.contains(cell)).collect();
         if cells.is_empty() {
             return Ok(None);
         }
         let cell = cells[rng.below(cells.len() as u64) as usize];
         path.push(cell);
         choices.clear();
-        next(cell, &mut choices)?;
-        if let Some(end) = bins.first_empty(&choices) {
+        choices.extend(moves.ways(cell / moves.slots(), cell)?);
+        if let Some(end) = choices.iter().find_map(|&bin| moves.empty_cell(bin)) {
             path.push(end);
             return Ok(Some(path));
         }
@@ -165,22 +185,44 @@ fn random_walk<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::convert::Infallible;
+
+    /// Bins of `SLOTS` cells; `full` says which are, `ways` where an occupant may go.
+    struct Graph<const SLOTS: usize, F, W> {
+        full: F,
+        ways: W,
+    }
+
+    impl<const SLOTS: usize, F, W> Moves for Graph<SLOTS, F, W>
+    where
+        F: Fn(usize) -> bool,
+        W: Fn(usize) -> Result<[usize; 2], &'static str>,
+    {
+        type Error = &'static str;
+
+        fn slots(&self) -> usize {
+            SLOTS
+        }
+
+        fn empty_cell(&self, bin: usize) -> Option<usize> {
+            (!(self.full)(bin)).then_some(bin * SLOTS)
+        }
+
+        fn prefetch(&self, _: usize) {}
+
+        fn ways(
+            &mut self,
+            _: usize,
+            cell: usize,
+        ) -> Result<impl Iterator<Item = usize> + use<SLOTS, F, W>, Self::Error> {
+            (self.ways)(cell).map(<[usize; 2]>::into_iter)
+        }
+    }
 
     /// Cells on a line, one a bin: the occupant of c may move to c + 1 or c - 1.
-    fn line(search: Search, full: std::ops::Range<usize>, start: usize) -> Option<Vec<usize>> {
-        let empty_cell = |bin| (!full.contains(&bin)).then_some(bin);
-        let Ok(found) = path::<Infallible>(
-            search,
-            &[start],
-            &Bins { slots: 1, empty_cell },
-            &mut Rng::new(1),
-            |cell, choices| {
-                choices.extend([cell + 1, cell - 1]);
-                Ok(())
-            },
-        );
-        found
+    fn line(search: Search, full: Range<usize>, start: usize) -> Option<Vec<usize>> {
+        let full = |bin| full.contains(&bin);
+        let mut line = Graph::<1, _, _> { full, ways: |cell| Ok([cell + 1, cell - 1]) };
+        path(search, &[start], &mut Rng::new(1), &mut line).expect("every occupant is known")
     }
 
     #[test]
@@ -203,17 +245,9 @@ mod tests {
     #[test]
     fn both_give_up_where_there_is_no_way_out() {
         for search in [Search::BreadthFirst, Search::RandomWalk] {
-            let Ok(found) = path::<Infallible>(
-                search,
-                &[0, 1],
-                &Bins { slots: 1, empty_cell: |_| None },
-                &mut Rng::new(1),
-                |cell, choices| {
-                    choices.extend([(cell + 1) % 5, (cell + 3) % 5]);
-                    Ok(())
-                },
-            );
-            assert_eq!(found, None);
+            let ways = |cell| Ok([(cell + 1) % 5, (cell + 3) % 5]);
+            let mut ring = Graph::<1, _, _> { full: |_| true, ways };
+            assert_eq!(path(search, &[0, 1], &mut Rng::new(1), &mut ring), Ok(None));
             assert_eq!(line(search, 1..1_000_000, 500_000), None);
         }
     }
@@ -221,9 +255,8 @@ mod tests {
     #[test]
     fn an_error_of_the_remote_ends_the_search() {
         for search in [Search::BreadthFirst, Search::RandomWalk] {
-            let bins = Bins { slots: 2, empty_cell: |_| None };
-            let found = path(search, &[0], &bins, &mut Rng::new(1), |_, _| Err("broken"));
-            assert_eq!(found, Err("broken"));
+            let mut broken = Graph::<2, _, _> { full: |_| true, ways: |_| Err("broken") };
+            assert_eq!(path(search, &[0], &mut Rng::new(1), &mut broken), Err("broken"));
         }
     }
 }

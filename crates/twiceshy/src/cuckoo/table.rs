@@ -10,10 +10,11 @@
 //! Filters", section 2.1 (k tables); Fan et al. as told by Eppstein, section
 //! 2.5 (one table). The number of bins is any number, not only a power of two.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use crate::bits::lanes::Lanes;
-use crate::bits::packed::Packed;
+use crate::bits::packed::{Packed, mask};
 use crate::bits::pair;
 
 /// Tables, bins a table and cells a bin.
@@ -61,7 +62,13 @@ impl Shape {
     pub(crate) fn place(&self, cell: usize) -> Place {
         let bin = self.bin_of(cell);
         let slot = (cell - bin * self.slots as usize) as u32;
-        Place { table: (bin / self.bins) as u32, slot }
+        Place { table: self.table_of(bin), slot }
+    }
+
+    /// The table of a bin.
+    #[inline]
+    pub(crate) fn table_of(&self, bin: usize) -> u32 {
+        (bin / self.bins) as u32
     }
 }
 
@@ -88,6 +95,10 @@ pub(crate) enum Form {
     /// Cell by cell.
     Cells,
 }
+
+/// The lanes of a bin of four cells.
+const FOUR_U8: Lanes = Lanes::new(4, 8).expect("32 bits fit a word");
+const FOUR_U16: Lanes = Lanes::new(4, 16).expect("64 bits fit a word");
 
 /// The value of an empty cell.
 pub(crate) const EMPTY: u64 = 0;
@@ -226,6 +237,47 @@ impl Table {
         (most != 0).then(|| emptiest * self.shape.slots as usize + lanes.first(most) as usize)
     }
 
+    /// Puts a value into an empty cell of the emptier of two bins. `false`, and nothing
+    /// has changed, where there is none or where it has to be looked for: removed keys
+    /// may have left one in the other bin, or bins are no whole bytes. `form` is the
+    /// table's own.
+    ///
+    /// Bins fill from their lowest cell up, so the smaller word is the emptier bin. An
+    /// insertion waits for two places far away, and the fewer instructions it has, the
+    /// more insertions wait at once: with 133 of them, 3*10^7 keys of 16 bits took 50 ns
+    /// each where there was room.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, form: Form, bins: [usize; 2], value: u64) -> bool {
+        let lanes = match form {
+            Form::FourU8 => FOUR_U8,
+            Form::FourU16 => FOUR_U16,
+            Form::Words(lanes) => lanes,
+            Form::OddWords(_) | Form::Cells => return false,
+        };
+        let bytes = lanes.bits() / 8;
+        let [its, others] = bins.map(|bin| match form {
+            Form::FourU8 => u64::from(u32::from_le_bytes(self.cells.byte_window(bin))),
+            Form::FourU16 => u64::from_le_bytes(self.cells.byte_window(bin)),
+            _ => self.cells.byte_aligned(bin, bytes),
+        });
+        let used = mask(lanes.bits());
+        // A branch here could not be predicted, and would wait for both bins.
+        let other = others & used < its & used;
+        let word = select_unpredictable(other, others, its);
+        let bin = select_unpredictable(other, bins[1], bins[0]);
+        let empty = lanes.zeros(word);
+        if empty == 0 {
+            return false;
+        }
+        let filled = word | value << lanes.first_bit(empty);
+        match form {
+            Form::FourU8 => self.cells.set_byte_window(bin, (filled as u32).to_le_bytes()),
+            Form::FourU16 => self.cells.set_byte_window(bin, filled.to_le_bytes()),
+            _ => self.cells.set_byte_aligned(bin, bytes, filled),
+        }
+        true
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self, cell: usize) -> bool {
         self.get(cell) == EMPTY
@@ -300,5 +352,45 @@ mod tests {
         }
         // Both answers of every form were seen.
         assert!(answers.as_flattened().iter().all(|&count| count > 0), "{answers:?}");
+    }
+
+    #[test]
+    fn a_value_fills_one_empty_cell_of_the_emptier_bin() {
+        let mut rng = Rng::new(8);
+        for (slots, width) in [(4, 8), (4, 16), (4, 12), (2, 4), (8, 8), (1, 32), (3, 5), (8, 9)] {
+            let shape = Shape { tables: 1, bins: 23, slots };
+            let form = Table::new(shape, width).form();
+            let words = !matches!(form, Form::OddWords(_) | Form::Cells);
+            let mut answers = [0; 2];
+            for _ in 0..2000 {
+                // Bins filled from below, as insertions leave them, and some with holes.
+                let mut cells: Vec<u64> = Vec::new();
+                for _ in 0..shape.bins {
+                    let (used, holes) = (rng.below(u64::from(slots) + 1), rng.below(4) == 0);
+                    cells.extend((0..u64::from(slots)).map(|slot| {
+                        let empty = slot >= used || holes && rng.below(2) == 0;
+                        if empty { EMPTY } else { 1 + rng.below((1 << width) - 1) }
+                    }));
+                }
+                let mut table = Table::new(shape, width);
+                cells.iter().enumerate().for_each(|(cell, &value)| table.set(cell, value));
+                let bins = [rng.below(23) as usize, rng.below(23) as usize];
+                let value = 1 + rng.below((1 << width) - 1);
+                let filled = table.fill(form, bins, value);
+                // A word is compared by its highest cell first.
+                let in_order = |bin: usize| cells[shape.cells_of(bin)].iter().rev();
+                let swap = in_order(bins[1]).lt(in_order(bins[0]));
+                let emptier = shape.cells_of(bins[usize::from(swap)]);
+                let empty = { emptier }.find(|&cell| cells[cell] == EMPTY);
+                assert_eq!(filled, words && empty.is_some(), "{slots} cells of {width} bits");
+                if let Some(cell) = empty.filter(|_| filled) {
+                    cells[cell] = value;
+                }
+                let held: Vec<u64> = (0..shape.cells()).map(|cell| table.get(cell)).collect();
+                assert_eq!(held, cells, "{slots} cells of {width} bits: {value} into {bins:?}");
+                answers[usize::from(filled)] += 1;
+            }
+            assert!(answers[0] > 0 && (answers[1] > 0) == words, "{answers:?}");
+        }
     }
 }

@@ -23,6 +23,7 @@ use std::ops::Range;
 
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
+use crate::bits::pages::filled;
 use crate::bits::prefetch::prefetch;
 use crate::bits::word::low_bits;
 
@@ -116,7 +117,7 @@ impl Blocks {
         let stride = Self::stride_for(width, extra);
         let data = count.checked_mul(stride).expect("the blocks fit the address space");
         Blocks {
-            bytes: vec![0; data + PADDING],
+            bytes: filled(0, data + PADDING),
             count,
             width,
             stride,
@@ -479,9 +480,8 @@ impl Blocks {
         if !data.len().is_multiple_of(stride) {
             return None;
         }
-        let mut bytes = Vec::with_capacity(data.len() + PADDING);
-        bytes.extend_from_slice(data);
-        bytes.resize(data.len() + PADDING, 0);
+        let mut bytes = filled(0, data.len() + PADDING);
+        bytes[..data.len()].copy_from_slice(data);
         let count = data.len() / stride;
         Some(Blocks { bytes, count, width, stride, lanes: Self::lanes_for(width) })
     }
