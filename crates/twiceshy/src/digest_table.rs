@@ -16,6 +16,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::bits::pages::filled;
 use crate::bits::prefetch::prefetch;
 use crate::digest::{Digest, reduce64};
 
@@ -51,7 +52,7 @@ impl DigestTable {
     /// An empty one with room for so many.
     pub(crate) fn new(capacity: usize) -> Self {
         let homes = capacity + (3 * capacity).div_ceil(13);
-        DigestTable { slots: vec![0; homes + TAIL], homes: homes as u64, len: 0, capacity }
+        DigestTable { slots: filled(0, homes + TAIL), homes: homes as u64, len: 0, capacity }
     }
 
     #[inline]
