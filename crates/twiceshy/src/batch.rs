@@ -79,6 +79,48 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
     }
 }
 
+/// How digests are looked for of which most are answered at one glance.
+pub(crate) trait Glances: Probes {
+    /// Looks at it, without a branch that cannot be foreseen.
+    fn glance(&self, probe: &Self::Probe) -> Glance;
+}
+
+/// What one glance says.
+#[derive(Clone, Copy)]
+pub(crate) struct Glance {
+    pub(crate) found: bool,
+    /// Whether that is not the answer, and [`Probes::test`] has to look.
+    pub(crate) open: bool,
+}
+
+/// The same in one more step: all of a group are glanced at, and those that are left
+/// open are tested. Who is left open is a sum, not a branch.
+#[inline(always)]
+pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &impl Glances) {
+    assert_eq!(digests.len(), found.len(), "one answer for each digest");
+    let Some(&first) = digests.first() else { return };
+    let mut group = [probes.locate(first); GROUP];
+    let mut open = [0; GROUP];
+    for (digests, found) in digests.chunks(GROUP).zip(found.chunks_mut(GROUP)) {
+        for (probe, &digest) in group.iter_mut().zip(digests) {
+            *probe = probes.locate(digest);
+            probes.prefetch(probe);
+        }
+        let mut count = 0;
+        for (index, (found, probe)) in found.iter_mut().zip(&group).enumerate() {
+            let glance = probes.glance(probe);
+            *found = glance.found;
+            // Written in any case, and kept if it is counted. It is at most the
+            // index, which is below `GROUP`.
+            open[count % GROUP] = index;
+            count += usize::from(glance.open);
+        }
+        for &index in &open[..count] {
+            found[index] = probes.test(&group[index]);
+        }
+    }
+}
+
 /// Probes on their way at a time in a ring; half or twice as many are as good.
 const RING: usize = 32;
 

@@ -22,7 +22,7 @@
 //! denies the other.
 
 use crate::any::{Build, Grow, spec_of};
-use crate::batch::{Probes, probe_all};
+use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::append::{Appending, runs_of};
+use super::glance::ByteBlocks;
 use super::runs::Runs;
 
 /// Bytes a block beside the remainders and their metadata: none.
@@ -292,17 +293,22 @@ impl Work for Queries<'_> {
     #[inline(always)]
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
-        probe_all(digests, found, &Probing { filter, words });
+        match filter.runs.of_bytes() {
+            Some(blocks) => glance_at_all(digests, found, &Probing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words, blocks: () }),
+        }
     }
 }
 
 /// The steps of many queries.
-struct Probing<'a, W> {
+struct Probing<'a, W, B> {
     filter: &'a Rsqf,
     words: W,
+    /// What a glance sees, where it sees anything.
+    blocks: B,
 }
 
-impl<W: Words> Probes for Probing<'_, W> {
+impl<W: Words, B> Probes for Probing<'_, W, B> {
     type Probe = Fingerprint;
 
     #[inline(always)]
@@ -318,6 +324,14 @@ impl<W: Words> Probes for Probing<'_, W> {
     #[inline(always)]
     fn test(&self, fingerprint: &Fingerprint) -> bool {
         self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
+    }
+}
+
+impl<W: Words> Glances for Probing<'_, W, ByteBlocks<'_>> {
+    #[inline(always)]
+    fn glance(&self, fingerprint: &Fingerprint) -> Glance {
+        let seen = self.blocks.glance(self.words, fingerprint.quotient);
+        Glance { found: seen.slots.any(fingerprint.remainder), open: seen.far }
     }
 }
 
