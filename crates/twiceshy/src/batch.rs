@@ -203,4 +203,56 @@ mod tests {
             }
         }
     }
+
+    /// [`Evens`], some of which one glance leaves open.
+    struct Glimpsed {
+        evens: Evens,
+        is_open: fn(u64) -> bool,
+    }
+
+    impl Probes for Glimpsed {
+        type Probe = u64;
+
+        fn locate(&self, digest: Digest) -> u64 {
+            self.evens.locate(digest)
+        }
+
+        fn prefetch(&self, word: &u64) {
+            self.evens.prefetch(word);
+        }
+
+        fn test(&self, word: &u64) -> bool {
+            assert!((self.is_open)(*word), "{word} was answered at a glance");
+            self.evens.test(word)
+        }
+    }
+
+    impl Glances for Glimpsed {
+        fn glance(&self, word: &u64) -> Glance {
+            if (self.is_open)(*word) {
+                // Wrong, and not to be believed.
+                return Glance { found: !word.is_multiple_of(2), open: true };
+            }
+            Glance { found: self.evens.test(word), open: false }
+        }
+    }
+
+    #[test]
+    fn what_a_glance_leaves_open_is_tested_once() {
+        let patterns: [fn(u64) -> bool; 4] =
+            [|_| false, |_| true, |word| word % 5 < 2, |word| word / 150 % 2 == 1];
+        for is_open in patterns {
+            for len in 0..=3 * GROUP + 1 {
+                let digests = (0..len as u64).map(|index| Digest::new([7 + 3 * index, 0]));
+                let digests: Vec<Digest> = digests.collect();
+                let mut found: Vec<bool> = (0..len).map(|index| index % 2 == 0).collect();
+                let glimpsed = Glimpsed { evens: Evens::default(), is_open };
+                glance_at_all(&digests, &mut found, &glimpsed);
+                assert!((0..len).all(|index| found[index] == (index % 2 == 1)), "{len} digests");
+                let Evens { on_their_way, most } = glimpsed.evens;
+                assert!(on_their_way.into_inner().is_empty(), "{len} digests: one is waiting");
+                assert_eq!(most.into_inner(), len.min(GROUP), "{len} digests");
+            }
+        }
+    }
 }

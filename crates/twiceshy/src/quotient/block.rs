@@ -95,7 +95,7 @@ impl Within {
 
 /// Some neighbouring slots with remainders of a byte.
 #[derive(Clone, Copy)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     /// Their remainders, from the lowest bits up; above them are others.
     pub(crate) held: u64,
     /// How many they are.

@@ -67,3 +67,82 @@ impl<'a> ByteBlocks<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::word::{Portable, Work, tuned};
+    use crate::quotient::runs::Runs;
+    use crate::rng::Rng;
+
+    /// Compares every quotient of some runs with what looking for its run finds.
+    struct Compare<'a>(&'a Runs);
+
+    impl Work for Compare<'_> {
+        /// How many were empty, near and far.
+        type Outcome = [usize; 3];
+
+        fn run(self, words: impl Words) -> [usize; 3] {
+            let runs = self.0;
+            let blocks = runs.of_bytes().expect("remainders of a byte");
+            let mut counts = [0; 3];
+            for quotient in 0..runs.quotients() {
+                let Seen { occupied, far, slots } = blocks.glance(words, quotient);
+                let run = runs.run(quotient);
+                assert_eq!(occupied, run.is_some(), "quotient {quotient}");
+                let Some(run) = run else {
+                    assert!(!far && slots.len == 0, "quotient {quotient} has no run");
+                    counts[0] += 1;
+                    continue;
+                };
+                let block = quotient / SLOTS;
+                let reached_past = usize::from(runs.blocks.offset(block)) >= SLOTS;
+                let ends_here = run.end < (block + 1) * SLOTS;
+                let near = ends_here && !reached_past && run.len() <= Bytes::MOST;
+                assert_eq!(far, !near, "quotient {quotient}, {run:?}");
+                counts[1 + usize::from(far)] += 1;
+                if far {
+                    continue;
+                }
+                assert_eq!(slots.len as usize, run.len(), "quotient {quotient}");
+                assert_eq!(slots.end, run.end - block * SLOTS, "quotient {quotient}");
+                let state = runs.extra(block);
+                assert_eq!(slots.extra.to_le_bytes()[..state.len()], *state);
+                let held: Vec<u64> = run.map(|slot| runs.remainder(slot)).collect();
+                for remainder in 0..256 {
+                    let expected = held.contains(&remainder);
+                    assert_eq!(slots.any(remainder), expected, "quotient {quotient}, {held:?}");
+                }
+            }
+            counts
+        }
+    }
+
+    #[test]
+    fn both_twins_see_what_looking_for_each_run_finds() {
+        let mut rng = Rng::new(1);
+        let quotients = if cfg!(miri) { 130 } else { 2000 };
+        let mut counts = [0; 3];
+        for extra in [0, 7] {
+            for percent in [0, 50, 95, 100] {
+                let mut runs = Runs::new(quotients, 8, extra);
+                for _ in 0..quotients * percent / 100 {
+                    // Some pile up on few, so that runs are long and offsets large.
+                    let quotient = match rng.below(10) {
+                        0 => 60 + rng.below(4),
+                        _ => rng.below(quotients as u64),
+                    };
+                    let _ = runs.insert_in_order(quotient as usize, rng.below(256));
+                }
+                for block in 0..runs.block_count() {
+                    runs.extra_mut(block).fill_with(|| rng.next() as u8);
+                }
+                let seen = tuned(Compare(&runs));
+                assert_eq!(Compare(&runs).run(Portable), seen);
+                (0..3).for_each(|kind| counts[kind] += seen[kind]);
+            }
+        }
+        let least = quotients / 10;
+        assert!(counts.iter().all(|&count| count > least), "{counts:?} prove little");
+    }
+}

@@ -496,3 +496,39 @@ impl Filter for Rsqf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::word::Portable;
+    use crate::rng::Rng;
+
+    #[test]
+    fn batches_of_both_twins_answer_as_single_queries_do() {
+        let mut rng = Rng::new(1);
+        let mut digest = || Digest::new([rng.next(), rng.next()]);
+        let (keys, capacity) = if cfg!(miri) { (90, 100) } else { (1900, 2000) };
+        for f in [1, 5, 8, 12, 32] {
+            let spec = format!("rsqf:f={f}").parse().expect("a filter");
+            let mut filter = Rsqf::new(&spec, capacity).expect("a capacity");
+            // Stored ones among absent ones, which may share a fingerprint.
+            let mut asked: Vec<Digest> = (0..keys).map(|_| digest()).collect();
+            assert!(asked.iter().all(|&key| filter.add(key)), "there is room");
+            asked.extend((0..keys).map(|_| digest()));
+            asked.sort_unstable_by_key(|digest| digest.word(1));
+            let expected: Vec<bool> = asked.iter().map(|&query| filter.contains(query)).collect();
+            assert!(expected.iter().filter(|&&found| found).count() >= keys);
+            for size in [1, 63, 64, 65, 129, asked.len()] {
+                for (digests, expected) in asked.chunks(size).zip(expected.chunks(size)) {
+                    let mut found: Vec<bool> = expected.iter().map(|found| !found).collect();
+                    filter.contains_many(digests, &mut found);
+                    assert_eq!(found, expected, "f={f}, {size} at a time");
+                    found.iter_mut().for_each(|found| *found = !*found);
+                    Queries { filter: &filter, digests, found: &mut found }.run(Portable);
+                    assert_eq!(found, expected, "the safe twin: f={f}, {size} at a time");
+                }
+            }
+            filter.contains_many(&[], &mut []);
+        }
+    }
+}
