@@ -127,9 +127,11 @@ mod tests {
             for percent in [0, 50, 95, 100] {
                 let mut runs = Runs::new(quotients, 8, extra);
                 for _ in 0..quotients * percent / 100 {
-                    // Some pile up on few, so that runs are long and offsets large.
+                    // Some pile up before a block's end, so that offsets are large; some at
+                    // the start of blocks, where runs of eight and more slots end.
                     let quotient = match rng.below(10) {
                         0 => 60 + rng.below(4),
+                        1 => 64 * rng.below(20) % quotients as u64,
                         _ => rng.below(quotients as u64),
                     };
                     let _ = runs.insert_in_order(quotient as usize, rng.below(256));
