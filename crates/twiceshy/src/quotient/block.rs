@@ -24,6 +24,7 @@ use std::ops::Range;
 use crate::bits::bytes::any_equal;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
+use crate::bits::pages::prefer_huge;
 use crate::bits::prefetch::prefetch;
 use crate::bits::word::low_bits;
 
@@ -139,7 +140,7 @@ impl<'a> ByteBlock<'a> {
         }
     }
 
-    /// The `len` slots (0 to 7) that end before slot `end` (0 to 64).
+    /// The `len` slots (0 to 7) from `start` to before `end` (0 to 64).
     #[inline(always)]
     pub(super) fn slots(self, start: usize, len: usize, end: usize) -> Bytes {
         Bytes {
@@ -157,13 +158,7 @@ impl Blocks {
     pub(crate) fn new(count: usize, width: u32, extra: usize) -> Self {
         let stride = Self::stride_for(width, extra);
         let data = count.checked_mul(stride).expect("the blocks fit the address space");
-        Blocks {
-            bytes: vec![0; data + PADDING],
-            count,
-            width,
-            stride,
-            lanes: Self::lanes_for(width),
-        }
+        Blocks { bytes: zeros(data), count, width, stride, lanes: Self::lanes_for(width) }
     }
 
     /// Bytes of a block.
@@ -537,9 +532,8 @@ impl Blocks {
         if !data.len().is_multiple_of(stride) {
             return None;
         }
-        let mut bytes = Vec::with_capacity(data.len() + PADDING);
-        bytes.extend_from_slice(data);
-        bytes.resize(data.len() + PADDING, 0);
+        let mut bytes = zeros(data.len());
+        bytes[..data.len()].copy_from_slice(data);
         let count = data.len() / stride;
         Some(Blocks { bytes, count, width, stride, lanes: Self::lanes_for(width) })
     }
@@ -554,6 +548,14 @@ impl Blocks {
     fn store(&mut self, byte: usize, word: u64) {
         self.bytes[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
     }
+}
+
+/// So many bytes and their padding, where the system can in huge pages: queries of
+/// 3*10^7 keys took a tenth less time, alone and in batches.
+fn zeros(data: usize) -> Vec<u8> {
+    let mut bytes = vec![0; data + PADDING];
+    prefer_huge(&mut bytes);
+    bytes
 }
 
 /// The eight bytes from `at` on.

@@ -59,7 +59,7 @@ impl<'a> ByteBlocks<'a> {
         let [start, end] = [below_start, below_end].map(|below| below.count_ones() as usize);
         let (len, most) = (end - start, Bytes::MOST + 1);
         // Each is zero where it is small enough.
-        let past = usize::from(offset) / SLOTS | end / SLOTS | len / most;
+        let past = (usize::from(offset) / SLOTS) | (end / SLOTS) | (len / most);
         Seen {
             occupied: own == 1,
             far: (own == 1) & (past != 0),
