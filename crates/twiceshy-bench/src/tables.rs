@@ -63,6 +63,10 @@ const FOUR_TABLES: [&str; 5] = [
     "cuckooing:f=11,k=4,b=1",
 ];
 
+/// The quotient filters whose batches stand beside those of cuckoo filters.
+const QUOTIENT: [&str; 4] =
+    ["rsqf:f=8", "extension:f=8", "telescoping:f=8", "telescoping:f=8,spent=reseed"];
+
 /// Fingerprints at which the filters with two tables of four cells are compared.
 const WIDTHS: [u32; 3] = [8, 12, 16];
 
@@ -168,8 +172,8 @@ pub fn hashed(keys: &Keys, plan: &Plan<'_>, report: &mut Report) {
 pub fn batch(digests: &Workload<Digest>, plan: &Plan<'_>, report: &mut Report) {
     let texts = PLAIN.into_iter().chain([SIMPLIFIED, "plain-full:f=12,k=2,b=4"]);
     let adaptive = ["swapping:f=12,k=2,b=4", "cuckooing:f=12,k=2,b=4"].into_iter();
-    let entries: Vec<Entry<Digest>> =
-        texts.chain(adaptive).chain(FOUR_TABLES).map(|text| ours::entry(text, "", Ready)).collect();
+    let texts = texts.chain(adaptive).chain(FOUR_TABLES).chain(QUOTIENT);
+    let entries: Vec<Entry<Digest>> = texts.map(|text| ours::entry(text, "", Ready)).collect();
     let series = run(&entries, digests, plan);
     let head = ["filter", "MiB", "one by one ns", "in batches ns", "times faster", "least..most"];
     let mut table =

@@ -79,6 +79,48 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
     }
 }
 
+/// How digests are looked for of which most are answered at one glance.
+pub(crate) trait Glances: Probes {
+    /// Looks at it, without a branch that cannot be foreseen.
+    fn glance(&self, probe: &Self::Probe) -> Glance;
+}
+
+/// What one glance says.
+#[derive(Clone, Copy)]
+pub(crate) struct Glance {
+    pub(crate) found: bool,
+    /// Whether that is not the answer, and [`Probes::test`] has to look.
+    pub(crate) open: bool,
+}
+
+/// The same in one more step: all of a group are glanced at, and those that are left
+/// open are tested. Who is left open is a sum, not a branch.
+#[inline(always)]
+pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &impl Glances) {
+    assert_eq!(digests.len(), found.len(), "one answer for each digest");
+    let Some(&first) = digests.first() else { return };
+    let mut group = [probes.locate(first); GROUP];
+    let mut open = [0; GROUP];
+    for (digests, found) in digests.chunks(GROUP).zip(found.chunks_mut(GROUP)) {
+        for (probe, &digest) in group.iter_mut().zip(digests) {
+            *probe = probes.locate(digest);
+            probes.prefetch(probe);
+        }
+        let mut count = 0;
+        for (index, (found, probe)) in found.iter_mut().zip(&group).enumerate() {
+            let glance = probes.glance(probe);
+            *found = glance.found;
+            // Written in any case, and kept if it is counted. It is at most the
+            // index, which is below `GROUP`.
+            open[count % GROUP] = index;
+            count += usize::from(glance.open);
+        }
+        for &index in &open[..count] {
+            found[index] = probes.test(&group[index]);
+        }
+    }
+}
+
 /// Probes on their way at a time in a ring; half or twice as many are as good.
 const RING: usize = 32;
 
@@ -158,6 +200,58 @@ mod tests {
                 assert!((0..len).all(|index| found[index] == (index % 2 == 1)), "{len} digests");
                 assert!(evens.on_their_way.borrow().is_empty(), "{len} digests: one is waiting");
                 assert_eq!(*evens.most.borrow(), len.min(at_a_time), "{len} digests");
+            }
+        }
+    }
+
+    /// [`Evens`], some of which one glance leaves open.
+    struct Glimpsed {
+        evens: Evens,
+        is_open: fn(u64) -> bool,
+    }
+
+    impl Probes for Glimpsed {
+        type Probe = u64;
+
+        fn locate(&self, digest: Digest) -> u64 {
+            self.evens.locate(digest)
+        }
+
+        fn prefetch(&self, word: &u64) {
+            self.evens.prefetch(word);
+        }
+
+        fn test(&self, word: &u64) -> bool {
+            assert!((self.is_open)(*word), "{word} was answered at a glance");
+            self.evens.test(word)
+        }
+    }
+
+    impl Glances for Glimpsed {
+        fn glance(&self, word: &u64) -> Glance {
+            if (self.is_open)(*word) {
+                // Wrong, and not to be believed.
+                return Glance { found: !word.is_multiple_of(2), open: true };
+            }
+            Glance { found: self.evens.test(word), open: false }
+        }
+    }
+
+    #[test]
+    fn what_a_glance_leaves_open_is_tested_once() {
+        let patterns: [fn(u64) -> bool; 4] =
+            [|_| false, |_| true, |word| word % 5 < 2, |word| word / 150 % 2 == 1];
+        for is_open in patterns {
+            for len in 0..=3 * GROUP + 1 {
+                let digests = (0..len as u64).map(|index| Digest::new([7 + 3 * index, 0]));
+                let digests: Vec<Digest> = digests.collect();
+                let mut found: Vec<bool> = (0..len).map(|index| index % 2 == 0).collect();
+                let glimpsed = Glimpsed { evens: Evens::default(), is_open };
+                glance_at_all(&digests, &mut found, &glimpsed);
+                assert!((0..len).all(|index| found[index] == (index % 2 == 1)), "{len} digests");
+                let Evens { on_their_way, most } = glimpsed.evens;
+                assert!(on_their_way.into_inner().is_empty(), "{len} digests: one is waiting");
+                assert_eq!(most.into_inner(), len.min(GROUP), "{len} digests");
             }
         }
     }

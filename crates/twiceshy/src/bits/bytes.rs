@@ -19,6 +19,14 @@ pub struct Candidates {
     pub(crate) lens: [u32; 2],
 }
 
+/// Whether any of the lowest `len` bytes (0 to 7) of `word` is this one.
+#[inline(always)]
+pub(crate) fn any_equal(word: u64, len: u32, byte: u8) -> bool {
+    let word = word ^ (u64::from(byte) * ONES);
+    // A borrow runs on from a byte that is zero, and only to those above it.
+    word.wrapping_sub(ONES) & !word & HIGHS & ((1 << (8 * len)) - 1) != 0
+}
+
 /// Whether any byte of `word` is a candidate of it.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
@@ -98,6 +106,7 @@ mod tests {
                 let expected = own.contains(&first)
                     || more.iter().any(|byte| others.to_le_bytes().contains(byte));
                 let case = format!("{word:x} {first:x} {others:x} {lens:?}");
+                assert_eq!(any_equal(word, lens[0], first), own.contains(&first), "{case}");
                 assert_eq!(any(word, candidates), expected, "{case}");
                 assert_eq!(tuned(Any(word, candidates)), expected, "{case}");
                 found[usize::from(expected)] += 1;

@@ -24,6 +24,10 @@ pub trait Words: Copy {
     /// where `more` is 0 or 1: without a branch on it.
     fn select_two(self, word: u64, index: u32, more: u32) -> (u32, u32);
 
+    /// [`Words::select_two`] as words with that one bit set; none where there are not
+    /// so many.
+    fn pick_two(self, word: u64, index: u32, more: u32) -> [u64; 2];
+
     /// Does some work in the same way, out of line: the rare part of an operation,
     /// at whose end it costs the rest neither registers nor instructions.
     fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome;
@@ -211,6 +215,13 @@ mod intrinsics {
         }
 
         #[inline(always)]
+        fn pick_two(self, word: u64, index: u32, more: u32) -> [u64; 2] {
+            let number = 1 << index;
+            // SAFETY: `found` alone makes `self`, and only with every feature.
+            unsafe { [_pdep_u64(number, word), _pdep_u64(number << more, word)] }
+        }
+
+        #[inline(always)]
         fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
             // SAFETY: `found` alone makes `self`, and only with every feature.
             unsafe { compiled_apart(self, work, input) }
@@ -271,6 +282,12 @@ impl Words for Portable {
         (self.select(word, index), self.select(word, index + more))
     }
 
+    #[inline]
+    fn pick_two(self, word: u64, index: u32, more: u32) -> [u64; 2] {
+        let (one, other) = self.select_two(word, index, more);
+        [one, other].map(|bit| 1u64.checked_shl(bit).unwrap_or(0))
+    }
+
     #[inline(never)]
     fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome {
         work.run_on(self, input)
@@ -321,6 +338,8 @@ mod tests {
                 for more in 0..if at < 64 { 2 } else { 0 } {
                     let two = (selected, slow_select(word, at + more));
                     assert_eq!(words.select_two(word, at, more), two, "{word:x} {at}");
+                    let bits = [two.0, two.1].map(|bit| 1u64.checked_shl(bit).unwrap_or(0));
+                    assert_eq!(words.pick_two(word, at, more), bits, "{word:x} {at}");
                 }
             }
         }

@@ -23,7 +23,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::any::{Build, Grow, spec_of};
-use crate::batch::{Probes, probe_all};
+use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -34,6 +34,7 @@ use crate::spec::{Spec, WhenFull};
 
 use super::append::runs_of;
 use super::block::{SLOTS, Within};
+use super::glance::ByteBlocks;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
@@ -374,17 +375,22 @@ impl<R: Rule> Work for Queries<'_, R> {
     #[inline(always)]
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
-        probe_all(digests, found, &Probing { filter, words });
+        match filter.runs.of_bytes() {
+            Some(blocks) => glance_at_all(digests, found, &Probing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words, blocks: () }),
+        }
     }
 }
 
 /// The steps of many queries.
-struct Probing<'a, R, W> {
+struct Probing<'a, R, W, B> {
     filter: &'a Adaptive<R>,
     words: W,
+    /// What a glance sees, where it sees anything.
+    blocks: B,
 }
 
-impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
+impl<R: Rule, W: Words, B> Probes for Probing<'_, R, W, B> {
     type Probe = Place;
 
     #[inline(always)]
@@ -395,11 +401,24 @@ impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
     #[inline(always)]
     fn prefetch(&self, place: &Place) {
         self.filter.runs.prefetch(place.quotient);
+        if R::EVERY_QUERY_READS_STATE {
+            self.filter.runs.prefetch_extra(place.quotient);
+        }
     }
 
     #[inline(always)]
     fn test(&self, place: &Place) -> bool {
         self.filter.holds_with(self.words, place)
+    }
+}
+
+impl<R: Rule, W: Words> Glances for Probing<'_, R, W, ByteBlocks<'_>> {
+    /// Whatever may be there is left open: what it has learned has to be looked at.
+    #[inline(always)]
+    fn glance(&self, place: &Place) -> Glance {
+        let seen = self.blocks.glance(self.words, place.quotient);
+        let may_be = self.filter.rule.may_be_among(self.words, seen.slots, place);
+        Glance { found: false, open: seen.occupied & (seen.far | may_be) }
     }
 }
 

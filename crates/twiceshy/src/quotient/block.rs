@@ -21,11 +21,14 @@
 
 use std::ops::Range;
 
+use crate::bits::bytes::any_equal;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::mask;
 use crate::bits::pages::filled;
 use crate::bits::prefetch::prefetch;
 use crate::bits::word::low_bits;
+
+use super::glance::ByteBlocks;
 
 /// Slots of a block.
 pub(crate) const SLOTS: usize = 64;
@@ -93,7 +96,7 @@ impl Within {
 
 /// Some neighbouring slots with remainders of a byte.
 #[derive(Clone, Copy)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     /// Their remainders, from the lowest bits up; above them are others.
     pub(crate) held: u64,
     /// How many they are.
@@ -107,7 +110,46 @@ pub(crate) struct Bytes {
 impl Bytes {
     /// The most that are taken at once: one less than a load has, so that a mask
     /// of them is one shift.
-    const MOST: usize = 7;
+    pub(super) const MOST: usize = 7;
+
+    /// Whether one of them is this remainder.
+    #[inline(always)]
+    pub(crate) fn any(self, remainder: u64) -> bool {
+        any_equal(self.held, self.len, remainder as u8)
+    }
+}
+
+/// A block with remainders of a byte: with distances that are known, one comparison
+/// shows that all of it is there.
+#[derive(Clone, Copy)]
+pub(super) struct ByteBlock<'a>(&'a [u8; BYTES_BLOCK]);
+
+impl<'a> ByteBlock<'a> {
+    /// The block from byte `at` on, if it is there.
+    #[inline(always)]
+    pub(super) fn get(bytes: &'a [u8], at: usize) -> Option<Self> {
+        Some(ByteBlock(bytes.get(at..at + BYTES_BLOCK)?.try_into().ok()?))
+    }
+
+    #[inline(always)]
+    pub(super) fn head(self) -> Head {
+        Head {
+            occupieds: word_from(self.0, OCCUPIEDS),
+            runends: word_from(self.0, RUNENDS),
+            offset: self.0[OFFSET],
+        }
+    }
+
+    /// The `len` slots (0 to 7) from `start` to before `end` (0 to 64).
+    #[inline(always)]
+    pub(super) fn slots(self, start: usize, len: usize, end: usize) -> Bytes {
+        Bytes {
+            held: word_from(self.0, REMAINDERS + start % SLOTS),
+            len: len as u32,
+            end,
+            extra: word_from(self.0, BYTES_EXTRA),
+        }
+    }
 }
 
 impl Blocks {
@@ -172,6 +214,11 @@ impl Blocks {
         }
         self.bytes.resize(len + self.stride, 0);
         self.count += 1;
+    }
+
+    /// What many queries see of them at once, where remainders have a byte.
+    pub(crate) fn of_bytes(&self) -> Option<ByteBlocks<'_>> {
+        (self.width == 8).then(|| ByteBlocks::new(&self.bytes, self.stride))
     }
 
     #[inline(always)]
@@ -248,23 +295,16 @@ impl Blocks {
     }
 
     /// These slots, of remainders of a byte; `None` where one load does not have
-    /// all. With distances that are known one comparison shows that all of it is
-    /// there.
+    /// all.
     #[inline(always)]
     pub(crate) fn load_bytes(&self, slots: Within) -> Option<Bytes> {
         debug_assert!(self.width == 8, "remainders of {} bits", self.width);
         if slots.len() > Bytes::MOST || slots.end > SLOTS {
             return None;
         }
-        let at = slots.block * self.stride;
         // No slots may be behind the last block.
-        let block: &[u8; BYTES_BLOCK] = self.bytes.get(at..at + BYTES_BLOCK)?.try_into().ok()?;
-        Some(Bytes {
-            held: word_from(block, REMAINDERS + slots.start % SLOTS),
-            len: slots.len() as u32,
-            end: slots.end,
-            extra: word_from(block, BYTES_EXTRA),
-        })
+        let block = ByteBlock::get(&self.bytes, slots.block * self.stride)?;
+        Some(block.slots(slots.start, slots.len(), slots.end))
     }
 
     /// Whether one of these slots holds the remainder.
@@ -460,6 +500,24 @@ impl Blocks {
     pub(crate) fn prefetch(&self, slot: usize) {
         prefetch(&self.bytes, slot / SLOTS * self.stride);
         self.prefetch_remainder(slot);
+    }
+
+    /// Asks for all that a query of a quotient is likely to need: the metadata, and
+    /// the slots up to 32 further, as few runs are moved by more at a load of 0.95.
+    /// Behind a block's last slot are the metadata of the next, which a run that goes
+    /// on there needs as well.
+    #[inline(always)]
+    pub(crate) fn prefetch_run(&self, quotient: usize) {
+        let (byte, _) = self.place(quotient);
+        prefetch(&self.bytes, quotient / SLOTS * self.stride);
+        prefetch(&self.bytes, byte);
+        prefetch(&self.bytes, byte + 4 * self.width as usize);
+    }
+
+    /// Asks for a variant's own bytes of a quotient's block.
+    #[inline(always)]
+    pub(crate) fn prefetch_extra(&self, quotient: usize) {
+        prefetch(&self.bytes, (quotient / SLOTS + 1) * self.stride - 1);
     }
 
     /// Asks for the memory of a slot.

@@ -15,7 +15,7 @@ use crate::digest::Digest;
 use crate::spec::{Kind, Spec};
 
 use super::BlockCode;
-use super::block::Within;
+use super::block::{Bytes, Within};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -45,6 +45,7 @@ fn extension(digest: Digest, length: u8) -> Extension {
 impl Rule for Extending {
     const KINDS: &[Kind] = &[Kind::Extension];
     const REMAINDERS_CHANGE: bool = false;
+    const EVERY_QUERY_READS_STATE: bool = false;
 
     type Symbol = Extension;
 
@@ -92,6 +93,11 @@ impl Rule for Extending {
     ) -> Option<bool> {
         // The width that finding the run has asked for already.
         runs.any_at_once(run, place.remainder(runs.width()))
+    }
+
+    #[inline(always)]
+    fn may_be_among(&self, _: impl Words, slots: Bytes, place: &Place) -> bool {
+        slots.any(place.remainder(8))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

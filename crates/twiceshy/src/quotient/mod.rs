@@ -13,6 +13,7 @@ pub(crate) mod adaptive;
 mod append;
 mod block;
 pub(crate) mod extending;
+mod glance;
 pub(crate) mod place;
 mod plain;
 pub(crate) mod rule;

@@ -22,7 +22,7 @@
 //! denies the other.
 
 use crate::any::{Build, Grow, spec_of};
-use crate::batch::{Probes, probe_all};
+use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Kind, Spec, WhenFull};
 
 use super::append::{Appending, runs_of};
+use super::glance::ByteBlocks;
 use super::runs::Runs;
 
 /// Bytes a block beside the remainders and their metadata: none.
@@ -292,17 +293,22 @@ impl Work for Queries<'_> {
     #[inline(always)]
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
-        probe_all(digests, found, &Probing { filter, words });
+        match filter.runs.of_bytes() {
+            Some(blocks) => glance_at_all(digests, found, &Probing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words, blocks: () }),
+        }
     }
 }
 
 /// The steps of many queries.
-struct Probing<'a, W> {
+struct Probing<'a, W, B> {
     filter: &'a Rsqf,
     words: W,
+    /// What a glance sees, where it sees anything.
+    blocks: B,
 }
 
-impl<W: Words> Probes for Probing<'_, W> {
+impl<W: Words, B> Probes for Probing<'_, W, B> {
     type Probe = Fingerprint;
 
     #[inline(always)]
@@ -318,6 +324,14 @@ impl<W: Words> Probes for Probing<'_, W> {
     #[inline(always)]
     fn test(&self, fingerprint: &Fingerprint) -> bool {
         self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
+    }
+}
+
+impl<W: Words> Glances for Probing<'_, W, ByteBlocks<'_>> {
+    #[inline(always)]
+    fn glance(&self, fingerprint: &Fingerprint) -> Glance {
+        let seen = self.blocks.glance(self.words, fingerprint.quotient);
+        Glance { found: seen.slots.any(fingerprint.remainder), open: seen.far }
     }
 }
 
@@ -479,6 +493,42 @@ impl Filter for Rsqf {
         match held.count() {
             0 => Ok(()),
             left => Err(format!("{left} fingerprints belong to no stored key")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::word::Portable;
+    use crate::rng::Rng;
+
+    #[test]
+    fn batches_of_both_twins_answer_as_single_queries_do() {
+        let mut rng = Rng::new(1);
+        let mut digest = || Digest::new([rng.next(), rng.next()]);
+        let (keys, capacity) = if cfg!(miri) { (90, 100) } else { (1900, 2000) };
+        for f in [1, 5, 8, 12, 32] {
+            let spec = format!("rsqf:f={f}").parse().expect("a filter");
+            let mut filter = Rsqf::new(&spec, capacity).expect("a capacity");
+            // Stored ones among absent ones, which may share a fingerprint.
+            let mut asked: Vec<Digest> = (0..keys).map(|_| digest()).collect();
+            assert!(asked.iter().all(|&key| filter.add(key)), "there is room");
+            asked.extend((0..keys).map(|_| digest()));
+            asked.sort_unstable_by_key(|digest| digest.word(1));
+            let expected: Vec<bool> = asked.iter().map(|&query| filter.contains(query)).collect();
+            assert!(expected.iter().filter(|&&found| found).count() >= keys);
+            for size in [1, 63, 64, 65, 129, asked.len()] {
+                for (digests, expected) in asked.chunks(size).zip(expected.chunks(size)) {
+                    let mut found: Vec<bool> = expected.iter().map(|found| !found).collect();
+                    filter.contains_many(digests, &mut found);
+                    assert_eq!(found, expected, "f={f}, {size} at a time");
+                    found.iter_mut().for_each(|found| *found = !*found);
+                    Queries { filter: &filter, digests, found: &mut found }.run(Portable);
+                    assert_eq!(found, expected, "the safe twin: f={f}, {size} at a time");
+                }
+            }
+            filter.contains_many(&[], &mut []);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::bits::word::Words;
 use crate::spec::{Kind, Spec};
 
-use super::block::{SLOTS, Within};
+use super::block::{Bytes, SLOTS, Within};
 use super::place::Place;
 use super::runs::Runs;
 
@@ -53,6 +53,10 @@ pub trait Rule: Clone {
     /// Whether a slot's remainder depends on what it learned: a block that
     /// forgets must then recompute its remainders.
     const REMAINDERS_CHANGE: bool;
+
+    /// Whether all queries look at a block's state, and not only those that have found
+    /// a remainder of theirs.
+    const EVERY_QUERY_READS_STATE: bool;
 
     /// What a slot learns; by default nothing.
     type Symbol: Copy + Default + PartialEq;
@@ -102,6 +106,10 @@ pub trait Rule: Clone {
         run: Within,
         place: &Place,
     ) -> Option<bool>;
+
+    /// `false` when none of these slots is the digest's, for many queries: without a
+    /// branch that cannot be foreseen.
+    fn may_be_among(&self, words: impl Words, slots: Bytes, place: &Place) -> bool;
 
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.

@@ -27,6 +27,7 @@ use std::ops::Range;
 use crate::bits::word::{Words, Work, WorkOn, low_bits, rank, tuned};
 
 use super::block::{Blocks, Bytes, Head, SLOTS, Within};
+use super::glance::ByteBlocks;
 
 /// The byte of an offset that is in the map.
 const LONG: u8 = u8::MAX;
@@ -137,7 +138,18 @@ impl Runs {
     /// Asks for the memory of a quotient ahead of its use.
     #[inline(always)]
     pub(crate) fn prefetch(&self, quotient: usize) {
-        self.blocks.prefetch(quotient);
+        self.blocks.prefetch_run(quotient);
+    }
+
+    /// Asks for a variant's own bytes of a quotient's block.
+    #[inline(always)]
+    pub(crate) fn prefetch_extra(&self, quotient: usize) {
+        self.blocks.prefetch_extra(quotient);
+    }
+
+    /// What many queries see of them at once, where remainders have a byte.
+    pub(super) fn of_bytes(&self) -> Option<ByteBlocks<'_>> {
+        self.blocks.of_bytes()
     }
 
     /// The slots of a quotient's run, if it has one.

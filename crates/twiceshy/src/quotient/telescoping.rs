@@ -133,6 +133,7 @@ pub(super) fn next_selector(
 impl Rule for Telescoping {
     const KINDS: &[Kind] = &[Kind::Telescoping];
     const REMAINDERS_CHANGE: bool = true;
+    const EVERY_QUERY_READS_STATE: bool = true;
 
     type Symbol = u16;
 
@@ -237,6 +238,13 @@ impl Rule for Telescoping {
             return None;
         }
         Some(at_once.any(words, bytes, place.remainder(8), place.digest.word(1)))
+    }
+
+    #[inline(always)]
+    fn may_be_among(&self, words: impl Words, slots: Bytes, place: &Place) -> bool {
+        let Some(at_once) = &self.at_once else { return true };
+        let others = place.digest.word(1);
+        (slots.extra & at_once.epoch != 0) | at_once.any(words, slots, place.remainder(8), others)
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

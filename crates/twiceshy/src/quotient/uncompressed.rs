@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::bits::word::Words;
 use crate::spec::{Kind, Spec};
 
-use super::block::{SLOTS, Within};
+use super::block::{Bytes, SLOTS, Within};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -25,6 +25,7 @@ pub struct Uncompressed {
 impl Rule for Uncompressed {
     const KINDS: &[Kind] = &[Kind::Uncompressed];
     const REMAINDERS_CHANGE: bool = true;
+    const EVERY_QUERY_READS_STATE: bool = true;
 
     type Symbol = u8;
 
@@ -70,6 +71,12 @@ impl Rule for Uncompressed {
         place: &Place,
     ) -> Option<bool> {
         Some(self.may_be_in(words, runs, &run.slots(), place))
+    }
+
+    /// A slot may have any of 256 remainders.
+    #[inline(always)]
+    fn may_be_among(&self, _: impl Words, _: Bytes, _: &Place) -> bool {
+        true
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

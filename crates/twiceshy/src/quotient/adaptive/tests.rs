@@ -68,6 +68,35 @@ struct Seen {
     spent: u64,
 }
 
+/// Asks for all at once and in pieces around the size of a group; and so for those
+/// alone whose quotients are all occupied, or none is.
+fn compare_batches<R: Rule>(
+    filter: &Adaptive<R>,
+    asked: &[Digest],
+    answers: &[bool],
+    context: &str,
+) {
+    let all = asked.iter().copied().zip(answers.iter().copied());
+    let occupied =
+        |(query, _): &(Digest, bool)| filter.runs.run(filter.place(*query).quotient).is_some();
+    let (with_runs, without): (Vec<_>, Vec<_>) = all.clone().partition(occupied);
+    for batch in [all.collect(), with_runs, without] {
+        for size in [1, 63, 64, 65, usize::MAX] {
+            for piece in batch.chunks(size) {
+                let (digests, expected): (Vec<Digest>, Vec<bool>) = piece.iter().copied().unzip();
+                // What was there before is no answer.
+                let before: Vec<bool> = expected.iter().map(|&expected| !expected).collect();
+                let mut found = before.clone();
+                filter.contains_many(&digests, &mut found);
+                assert_eq!(found, expected, "{context}, {size} at a time");
+                found = before;
+                Queries { filter, digests: &digests, found: &mut found }.run(Portable);
+                assert_eq!(found, expected, "the safe twin: {context}, {size} at a time");
+            }
+        }
+    }
+}
+
 fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
     let spec: Spec = text.parse().expect("a filter");
     let mut filter = Adaptive::<R>::empty(spec, SLOTS_IN_ALL, SLOTS_IN_ALL);
@@ -83,17 +112,15 @@ fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
         let slow = Slow::new(&filter);
         let mut asked: Vec<Digest> = (0..400).map(|_| digest(&mut rng)).collect();
         asked.extend(keys.iter().copied());
-        for &query in &asked {
-            let expected = slow.contains(query);
+        let answers: Vec<bool> = asked.iter().map(|&query| slow.contains(query)).collect();
+        for (&query, &expected) in asked.iter().zip(&answers) {
             assert_eq!(filter.contains(query), expected, "{text} {seed} {round} {query:?}");
             let safe = Query { filter: &filter }.run_on(Portable, query.words().into());
             assert_eq!(safe, expected, "the safe twin: {text} {seed} {round} {query:?}");
             seen.maybe += usize::from(expected);
             seen.absent += usize::from(!expected);
         }
-        let mut found = vec![false; asked.len()];
-        filter.contains_many(&asked, &mut found);
-        assert!(asked.iter().zip(found).all(|(&query, found)| found == slow.contains(query)));
+        compare_batches(&filter, &asked, &answers, &format!("{text} {seed} {round}"));
         assert!(keys.iter().all(|&key| slow.contains(key)), "{text} {seed}: a false negative");
         for _ in 0..60 {
             filter.adapt(digest(&mut rng), &mut remote).expect("in memory");
