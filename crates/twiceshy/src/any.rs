@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::filter::{Adapted, Filter, Stats};
 use crate::format::{Reader, Writer};
 use crate::indexed::{Indexed, MemoryIndex};
-use crate::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
+use crate::quotient::{Extending, Layout, Rsqf, Telescoping, Uncompressed};
 use crate::remote::{Accesses, MemoryMirror, MemorySet, Mirror, Ordered};
 use crate::spec::{Form, Kind, Spec};
 
@@ -393,12 +393,20 @@ fn make(spec: Spec, source: Source<'_>) -> Result<BoxedWhole> {
 /// A filter whose remote is the bare set of digests: another can be built from
 /// it while the first one answers.
 pub(crate) trait Grow: Filter<Remote = dyn Ordered> + Sized {
+    /// Where its blocks are, if it has them in the order of digests.
+    fn layout(&self) -> Option<Layout> {
+        None
+    }
+
     /// The same keys in a filter for `capacity` of them; see [`Filter::grow`].
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self>;
 }
 
 /// Any filter whose remote is the bare set of digests.
 pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
+    /// [`Grow::layout`].
+    fn layout(&self) -> Option<Layout>;
+
     /// [`Grow::grown`].
     fn larger(
         &self,
@@ -408,6 +416,10 @@ pub(crate) trait OrderedFilter: Filter<Remote = dyn Ordered> + Send + Sync {
 }
 
 impl<F: Grow + Send + Sync + 'static> OrderedFilter for F {
+    fn layout(&self) -> Option<Layout> {
+        Grow::layout(self)
+    }
+
     fn larger(
         &self,
         capacity: usize,

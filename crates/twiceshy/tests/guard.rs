@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use harness::Random;
 use stores::{Call, Hooked, SPECS, When, hasher, is_adaptive, spec, stored_count, stored_value};
 use twiceshy::{
-    Adapted, Error, Guard, GuardOptions, GuardStats, KeyHasher, MemoryStore, Opened, RemoteError,
-    Store,
+    Adapted, Error, Guard, GuardOptions, GuardStats, Header, KeyHasher, MemoryStore, Opened,
+    RemoteError, Store,
 };
 
 fn options(text: &str, capacity: usize, shard_bits: u32) -> GuardOptions {
@@ -664,6 +664,29 @@ fn another_hasher_is_an_error_before_anything_is_answered() {
     assert_eq!(store.header().expect("in memory"), header);
     let guard = open_with(&store, hasher(), &options, Some(&snapshot)).expect("the right one");
     assert_eq!(*guard.opened(), Opened::Snapshot);
+}
+
+/// The tag of a store is that of its hasher, and one more for each layout of records
+/// since the first.
+#[test]
+fn a_store_with_records_of_an_earlier_layout_is_refused_not_misread() {
+    let store = Arc::new(MemoryStore::default());
+    let options = options("telescoping:f=8", 100, 2);
+    let guard = open_with(&store, hasher(), &options, None).expect("an empty store");
+    let snapshot = guard.snapshot();
+    drop(guard);
+    let header = store.header().expect("in memory").expect("a guard was there");
+    // As the first layout had it: four bytes of length.
+    let record = b"\x03\0\0\0keyvalue";
+    store.write(&[(hasher().digest("key"), Some(record))]).expect("in memory");
+    let earlier = Header { tag: header.tag.wrapping_sub(1), ..header };
+    store.set_header(earlier).expect("in memory");
+    for snapshot in [None, Some(&snapshot[..])] {
+        let error = open_with(&store, hasher(), &options, snapshot).err().expect("refused");
+        let text = error.to_string();
+        assert!(matches!(error, Error::Format { .. }) && text.contains("build it again"), "{text}");
+    }
+    assert_eq!(store.header().expect("in memory"), Some(earlier));
 }
 
 /// The reason for which a snapshot is not used is told, and the filters are built

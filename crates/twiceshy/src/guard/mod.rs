@@ -20,6 +20,8 @@
 //! Digests are cut into slices, each with a filter of its own ([`shard`]): who
 //! looks never waits for who stores, and a filter that grows is a small one.
 
+mod ahead;
+mod record;
 mod shard;
 mod sidecar;
 mod slice;
@@ -151,12 +153,15 @@ impl<S: Store> Guard<S> {
         let spec = spec.when_full(WhenFull::Error);
         let header = store.header().map_err(Error::Remote)?;
         if let Some(header) = header
-            && header.tag != hasher.tag()
+            && header.tag != tag(&hasher)
         {
-            return Err(Error::format(
+            return Err(Error::format(if header.tag == hasher.tag() {
+                "the store's records are of an earlier version, which had longer lengths of \
+                 keys; build it again from its source, or open it with that version"
+            } else {
                 "the store's digests were made with another hasher or secret; open it with the \
-                 one it was made with",
-            ));
+                 one it was made with"
+            }));
         }
         let generation = header.map_or_else(new_generation, |header| header.generation);
         let mut guard = Guard {
@@ -180,7 +185,7 @@ impl<S: Store> Guard<S> {
             }
         }
         if header.is_none() {
-            let header = Header { tag: guard.hasher.tag(), generation };
+            let header = Header { tag: tag(&guard.hasher), generation };
             guard.store.set_header(header).map_err(Error::Remote)?;
         }
         Ok(guard)
@@ -192,7 +197,7 @@ impl<S: Store> Guard<S> {
         let text = |error: Error| error.to_string();
         let mut reader = Reader::open(bytes).map_err(text)?;
         reader.expect_kind(SNAPSHOT).map_err(text)?;
-        if reader.u64("the hasher's tag").map_err(text)? != header.tag {
+        if reader.u64("the store's tag").map_err(text)? != header.tag {
             return Err("it was made with another hasher or secret".into());
         }
         let generation = reader.u64("the generation").map_err(text)?;
@@ -445,7 +450,7 @@ impl<S: Store> Guard<S> {
     pub fn snapshot(&self) -> Vec<u8> {
         let held: Vec<_> = self.shards.iter().map(Shard::hold).collect();
         let mut bytes = Writer::new(SNAPSHOT);
-        bytes.u64(self.hasher.tag());
+        bytes.u64(tag(&self.hasher));
         bytes.u64(self.generation.load(Ordering::Relaxed));
         bytes.u32(self.shard_bits);
         for shard in &self.shards {
@@ -508,11 +513,14 @@ impl<S: Store> Guard<S> {
         self.shards.iter().map(|shard| shard.hold().check(&self.store)).sum()
     }
 
+    #[inline(always)]
     fn shard(&self, digest: Digest) -> &Shard {
         &self.shards[Slice::index_of(digest, self.shard_bits)]
     }
 
-    /// Whether a digest is surely absent; counts that it is.
+    /// Whether a digest is surely absent; counts that it is. Inlined, as all that it
+    /// calls: a digest that is handed on in memory is waited for.
+    #[inline(always)]
     fn is_absent(&self, digest: Digest) -> bool {
         let shard = self.shard(digest);
         let absent = !shard.contains(digest);
@@ -636,12 +644,18 @@ impl<S: Store> Guard<S> {
             return Ok(());
         }
         let generation = new_generation();
-        let header = Header { tag: self.hasher.tag(), generation };
+        let header = Header { tag: tag(&self.hasher), generation };
         self.store.set_header(header).map_err(Error::Remote)?;
         self.generation.store(generation, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
+}
+
+/// By what a store, and a snapshot, is known to have digests of this hasher and
+/// records of this layout.
+fn tag(hasher: &KeyHasher) -> u64 {
+    hasher.tag().wrapping_add(record::LAYOUT)
 }
 
 /// A number that no other state of any store has. Numbers that were counted would
@@ -675,36 +689,7 @@ fn one_digest() -> RemoteError {
 
 /// What the store of a [`Guard`] has for a key and its value: for who fills a
 /// store before there is a guard in front of it.
-///
-/// # Panics
-/// If the key has 4 GiB or more.
 #[must_use]
 pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     record::encode(key, value)
-}
-
-/// A record is its key, so that an answer is exact, and its value.
-mod record {
-    /// Bytes before the key: its length.
-    const LENGTH: usize = 4;
-
-    pub(super) fn encode(key: &[u8], value: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(key.len()).expect("a key is shorter than 4 GiB");
-        [&length.to_le_bytes(), key, value].concat()
-    }
-
-    fn parts(record: &[u8]) -> Option<(&[u8], &[u8])> {
-        let (length, rest) = record.split_first_chunk::<LENGTH>()?;
-        rest.split_at_checked(u32::from_le_bytes(*length) as usize)
-    }
-
-    /// The key of a record; `None` for a damaged one.
-    pub(super) fn key(record: &[u8]) -> Option<&[u8]> {
-        parts(record).map(|(key, _)| key)
-    }
-
-    /// The value of a record, if it is this key's.
-    pub(super) fn value<'a>(record: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-        parts(record).filter(|(stored, _)| *stored == key).map(|(_, value)| value)
-    }
 }

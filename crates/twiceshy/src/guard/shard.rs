@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::filter::Adapted;
 use crate::remote::EVERY_DIGEST;
 
+use super::ahead::Ahead;
 use super::slice::Slice;
 use super::staged::Staged;
 use super::stats::{Counters, GuardStats, REMEMBERED};
@@ -28,6 +29,8 @@ pub(super) struct Shard {
     slice: Slice,
     writers: Mutex<()>,
     filter: RwLock<Box<dyn OrderedFilter>>,
+    /// Where the filter's blocks are.
+    ahead: Ahead,
     version: AtomicU64,
     /// Keys that were stored, and for how many the filter was made. Only writers
     /// look at them.
@@ -71,6 +74,7 @@ impl Shard {
             capacity: AtomicUsize::new(stats.capacity),
             slice,
             writers: Mutex::new(()),
+            ahead: Ahead::of(&*filter),
             filter: RwLock::new(filter),
             version: AtomicU64::new(0),
             counters: Counters::new(slice.share(REMEMBERED)),
@@ -78,8 +82,11 @@ impl Shard {
     }
 
     /// `false`: surely absent.
+    #[inline(always)]
     pub(super) fn contains(&self, digest: Digest) -> bool {
-        self.look(|filter| filter.contains(self.slice.inner(digest)))
+        let inner = self.slice.inner(digest);
+        self.ahead.prefetch(inner);
+        self.look(|filter| filter.contains(inner))
     }
 
     /// [`Shard::contains`] for many.
@@ -90,6 +97,7 @@ impl Shard {
 
     /// Looks at the filter. A panic of another thread does not bother: a filter
     /// changes after all that can fail.
+    #[inline(always)]
     pub(super) fn look<T>(&self, look: impl FnOnce(&dyn OrderedFilter) -> T) -> T {
         look(&**self.filter.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -307,7 +315,10 @@ impl Writer<'_> {
         loop {
             let outcome = {
                 let mut filter = self.shard.filter.write().unwrap_or_else(PoisonError::into_inner);
-                change(&mut **filter, &mut staged)
+                let outcome = change(&mut **filter, &mut staged);
+                // A filter may add a block, and its blocks move.
+                self.shard.ahead.note(&**filter);
+                outcome
             };
             match staged.wanted() {
                 None => return outcome,
@@ -386,7 +397,10 @@ impl Writer<'_> {
                 outcome => break outcome?,
             }
         };
-        *self.shard.filter.write().unwrap_or_else(PoisonError::into_inner) = larger;
+        let mut filter = self.shard.filter.write().unwrap_or_else(PoisonError::into_inner);
+        *filter = larger;
+        self.shard.ahead.note(&**filter);
+        drop(filter);
         self.shard.keys.store(keys, Ordering::Relaxed);
         self.shard.capacity.store(capacity, Ordering::Relaxed);
         self.shard.counters.grow();

@@ -88,7 +88,7 @@ pub type Change<'a> = (Digest, Option<&'a [u8]>);
 /// What a store knows of its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The tag of the hasher that made its digests.
+    /// The tag of the hasher that made its digests, and of the records' layout.
     pub tag: u64,
     /// A random number, another one before the first write after a snapshot of
     /// the filter: a snapshot of another generation is not of this store.

@@ -33,7 +33,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::spec::{Spec, WhenFull};
 
 use super::append::runs_of;
-use super::block::{SLOTS, Within};
+use super::block::{Layout, SLOTS, Within};
 use super::glance::ByteBlocks;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
@@ -186,9 +186,16 @@ impl<R: Rule> Adaptive<R> {
         let Range { start, end } = run.slots();
         match at_once {
             Some(false) => false,
-            Some(true) => self.look(start, end, first, second),
+            Some(true) => self.look_at_match(start, end, first, second),
             None => words.apart(Search { filter: self }, (start..end, [first, second])),
         }
+    }
+
+    /// [`Adaptive::look`] at a run of which it was seen at once that it matches.
+    #[inline(never)]
+    fn look_at_match(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
+        self.rule.none_has_learned(&self.runs, Within::of(&(start..end)))
+            || self.look(start, end, first, second)
     }
 
     /// [`Adaptive::run_holds`] for the few queries that have to know.
@@ -459,6 +466,10 @@ impl<R: Rule> Build for Adaptive<R> {
 }
 
 impl<R: Rule> Grow for Adaptive<R> {
+    fn layout(&self) -> Option<Layout> {
+        Some(self.runs.layout())
+    }
+
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let slots = self.spec.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;

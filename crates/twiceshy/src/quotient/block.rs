@@ -66,6 +66,26 @@ pub(crate) struct Head {
     pub(crate) offset: u8,
 }
 
+/// Where blocks are in memory: for who asks for one ahead, and reads nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// The address of the first.
+    pub(crate) start: usize,
+    pub(crate) quotients: usize,
+    /// Bytes of a block.
+    pub(crate) stride: usize,
+}
+
+impl Layout {
+    /// Where a quotient's metadata are, and where its run is as long as none before
+    /// it is in the way; with remainders of a byte, that is, as most have.
+    #[inline(always)]
+    pub(crate) fn addresses(self, quotient: usize) -> [usize; 2] {
+        let block = self.start.wrapping_add((quotient / SLOTS).wrapping_mul(self.stride));
+        [block, block.wrapping_add(REMAINDERS + quotient % SLOTS)]
+    }
+}
+
 /// Neighbouring slots, counted from the first of the block where they start.
 #[derive(Clone, Copy, Debug)]
 pub struct Within {
@@ -493,6 +513,11 @@ impl Blocks {
         let bit = 1 << (slot % 8);
         let old = self.bytes[byte];
         self.bytes[byte] = if value { old | bit } else { old & !bit };
+    }
+
+    /// Where they are at this moment, with so many quotients.
+    pub(crate) fn layout(&self, quotients: usize) -> Layout {
+        Layout { start: self.bytes.as_ptr().addr(), quotients, stride: self.stride }
     }
 
     /// Asks for the memory of a slot and its metadata ahead of their use.

@@ -22,6 +22,7 @@ pub(crate) mod telescoping;
 pub(crate) mod uncompressed;
 
 pub use adaptive::Adaptive;
+pub(crate) use block::Layout;
 pub use plain::Rsqf;
 
 /// What the code of a block spends on what its slots have learned; for models.

@@ -111,6 +111,13 @@ pub trait Rule: Clone {
     /// branch that cannot be foreseen.
     fn may_be_among(&self, words: impl Words, slots: Bytes, place: &Place) -> bool;
 
+    /// Whether no slot of a run has learned anything, where one step shows it. Then
+    /// `true` of [`Rule::may_be_in_at_once`] is final.
+    #[inline(always)]
+    fn none_has_learned(&self, _runs: &Runs, _run: Within) -> bool {
+        false
+    }
+
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;

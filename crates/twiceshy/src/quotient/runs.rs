@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::bits::word::{Words, Work, WorkOn, low_bits, rank, tuned};
 
-use super::block::{Blocks, Bytes, Head, SLOTS, Within};
+use super::block::{Blocks, Bytes, Head, Layout, SLOTS, Within};
 use super::glance::ByteBlocks;
 
 /// The byte of an offset that is in the map.
@@ -133,6 +133,11 @@ impl Runs {
 
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.count()
+    }
+
+    /// Where its blocks are at this moment.
+    pub(crate) fn layout(&self) -> Layout {
+        self.blocks.layout(self.quotients)
     }
 
     /// Asks for the memory of a quotient ahead of its use.

@@ -65,11 +65,17 @@ struct AtOnce {
 }
 
 impl AtOnce {
+    /// Whether one of these slots, or of those before them in the block, has learned.
+    #[inline(always)]
+    fn have_learned(&self, slots: Bytes) -> bool {
+        slots.extra & self.code >= self.zeros[slots.end]
+    }
+
     /// Whether one of these slots may hold one of the remainders.
     #[inline(always)]
     fn any(&self, words: impl Words, slots: Bytes, first: u64, others: u64) -> bool {
         // Where no slot up to the last of them has learned, all hold remainder 0.
-        let learned = slots.extra & self.code >= self.zeros[slots.end];
+        let learned = self.have_learned(slots);
         let lens = [slots.len, if learned { slots.len } else { 0 }];
         words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
     }
@@ -245,6 +251,13 @@ impl Rule for Telescoping {
         let Some(at_once) = &self.at_once else { return true };
         let others = place.digest.word(1);
         (slots.extra & at_once.epoch != 0) | at_once.any(words, slots, place.remainder(8), others)
+    }
+
+    #[inline(always)]
+    fn none_has_learned(&self, runs: &Runs, run: Within) -> bool {
+        let at_once = self.at_once.as_ref();
+        let bytes = at_once.and_then(|at_once| Some((at_once, runs.load_bytes(run)?)));
+        bytes.is_some_and(|(at_once, bytes)| !at_once.have_learned(bytes))
     }
 
     fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {

@@ -118,9 +118,10 @@ pub fn stored_value(memory: &MemoryStore, key: &[u8]) -> Option<Vec<u8>> {
     let digest = hasher().digest(key);
     let mut value = None;
     let each = &mut |_: Digest, record: &[u8]| {
-        // Four bytes of length, the key, the value.
-        assert_eq!(&record[4..4 + key.len()], key);
-        value = Some(record[4 + key.len()..].to_vec());
+        // The length of a short key, the key, the value.
+        assert_eq!(usize::from(record[0]), key.len());
+        assert_eq!(&record[1..1 + key.len()], key);
+        value = Some(record[1 + key.len()..].to_vec());
     };
     memory.read(digest..=digest, each).expect("in memory");
     value

@@ -9,6 +9,8 @@ use crate::Outcome;
 use crate::bare::{BareFjall, BareRedb, in_batches};
 use crate::keys::{KEY, middle, missing, mix, processor, stored, value};
 
+const FJALL_FILTERS: &str = "fjall, its filters on";
+
 const ROUNDS: u64 = 9;
 
 /// Gets of a round for each so many keys: enough to warm caches that another store
@@ -30,24 +32,32 @@ pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<
     Ok(store)
 }
 
-/// With caches of this many bytes each.
-pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
+/// With caches of this many bytes each, and `fjall` beside `redb` or not.
+pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool) -> Outcome {
     let redb = BareRedb::filled(&directory.join("bare.redb"), keys, cache)?;
-    let fjall_on = BareFjall::filled(&directory.join("fjall-on"), keys, true, cache)?;
-    let fjall_off = BareFjall::filled(&directory.join("fjall-off"), keys, false, cache)?;
     let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys, cache)?;
-    let guarded_fjall = guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache)?;
+    let bare_fjall = |name: &str, filters: bool| {
+        fjall.then(|| BareFjall::filled(&directory.join(name), keys, filters, cache)).transpose()
+    };
+    let fjall_off = bare_fjall("fjall-off", false)?;
+    let fjall_on = bare_fjall("fjall-on", true)?;
+    let guarded_fjall = fjall
+        .then(|| guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache))
+        .transpose()?;
 
     let gets = keys.div_ceil(KEYS_A_GET);
     type Get<'a> = Box<dyn Fn([u8; KEY]) -> Outcome<Option<Vec<u8>>> + 'a>;
-    let stores: [(&str, Get<'_>); 6] = [
+    let mut stores: Vec<(&str, Get<'_>)> = vec![
         ("redb, table kept open", Box::new(|key| redb.get(key))),
         ("redb, a transaction each", Box::new(|key| redb.get_alone(key))),
         ("guarded redb", Box::new(|key| Ok(guarded_redb.get(key)?))),
-        ("fjall, its filters off", Box::new(|key| fjall_off.get(key))),
-        ("fjall, its filters on", Box::new(|key| fjall_on.get(key))),
-        ("guarded fjall", Box::new(|key| Ok(guarded_fjall.get(key)?))),
     ];
+    if let (Some(off), Some(on), Some(guarded)) = (&fjall_off, &fjall_on, &guarded_fjall) {
+        stores.push(("fjall, its filters off", Box::new(|key| off.get(key))));
+        stores.push((FJALL_FILTERS, Box::new(|key| on.get(key))));
+        stores.push(("guarded fjall", Box::new(|key| Ok(guarded.get(key)?))));
+    }
+    let fjall_filters = stores.iter().position(|(name, _)| *name == FJALL_FILTERS);
     // [store][hit or miss][round]
     let mut times = vec![[Vec::new(), Vec::new()]; stores.len()];
     for round in 0..=ROUNDS {
@@ -80,13 +90,14 @@ pub fn table(directory: &Path, keys: u64, cache: usize) -> Outcome {
             let pairs = times[which][kind].iter().zip(&times[other][kind]);
             middle(pairs.map(|(ours, theirs)| ours / theirs).collect())
         };
+        let filters = fjall_filters.map(|other| format!("{:.2}", against(1, other)));
         println!(
-            "| {name} | {:.0} | {:.2} | {:.0} | {:.3} | {:.2} |",
+            "| {name} | {:.0} | {:.2} | {:.0} | {:.3} | {} |",
             time(0),
             against(0, 0),
             time(1),
             against(1, 0),
-            against(1, 4)
+            filters.as_deref().unwrap_or("-")
         );
     }
     let stats = guarded_redb.stats();

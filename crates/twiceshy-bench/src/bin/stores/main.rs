@@ -37,6 +37,9 @@ struct Args {
     /// Memory for each store's cache, for `gets`, in MiB
     #[arg(long, default_value_t = 64)]
     cache: usize,
+    /// Leave out other engines, for `gets`: `fjall` takes most of the time
+    #[arg(long, value_enum)]
+    only: Option<Only>,
     /// Where the stores are made, and removed again
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
@@ -56,6 +59,11 @@ enum What {
     Streams,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    Redb,
+}
+
 /// Whatever goes wrong ends the benchmark with its reason.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -65,7 +73,10 @@ fn main() -> Outcome {
     for what in &args.what {
         match what {
             What::Engines => engines::table(directory.path(), args.keys)?,
-            What::Gets => gets::table(directory.path(), args.keys, args.cache << 20)?,
+            What::Gets => {
+                let fjall = args.only != Some(Only::Redb);
+                gets::table(directory.path(), args.keys, args.cache << 20, fjall)?;
+            }
             What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
             What::FjallFilters => {
                 fjall_filters::table(directory.path(), args.keys, args.queries)?;
