@@ -38,9 +38,9 @@ struct Args {
     /// Rounds [default: 5, from 4000000 keys on 3]
     #[arg(long)]
     rounds: Option<NonZeroUsize>,
-    /// Only contenders whose name contains this
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only contenders whose name contains this; may be given several times
+    #[arg(long)]
+    only: Vec<String>,
     /// Which tables
     #[arg(long, value_enum, default_value_t = What::All)]
     what: What,

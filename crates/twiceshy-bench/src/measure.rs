@@ -18,10 +18,16 @@ const SMALL_PASSES: usize = 3;
 pub struct Plan<'a> {
     /// Times every contender is measured.
     pub rounds: usize,
-    /// Only contenders whose name contains this.
-    pub only: &'a str,
+    /// Only contenders whose name contains one of these, or all if there are none.
+    pub only: &'a [String],
     /// Where to say what is going on.
     pub progress: &'a Progress,
+}
+
+impl Plan<'_> {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| name.contains(part))
+    }
 }
 
 /// What is timed.
@@ -177,7 +183,7 @@ fn rounds<I: Item>(
     plan: &Plan<'_>,
     measure: impl Fn(&Entry<I>, &mut Series),
 ) -> Vec<Series> {
-    let wanted = || entries.iter().filter(|entry| entry.name.contains(plan.only));
+    let wanted = || entries.iter().filter(|entry| plan.wants(&entry.name));
     let mut all: Vec<Series> =
         wanted().map(|entry| Series { name: entry.name.clone(), ..Series::default() }).collect();
     for round in 1..=plan.rounds {

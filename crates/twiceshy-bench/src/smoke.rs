@@ -13,7 +13,7 @@ const KEYS: usize = 2_000;
 
 fn once<I: Item>(entries: &[Entry<I>], work: &Workload<I>) -> Vec<Series> {
     let progress = Progress::new();
-    run_with_bulk(entries, work, &Plan { rounds: 1, only: "", progress: &progress })
+    run_with_bulk(entries, work, &Plan { rounds: 1, only: &[], progress: &progress })
 }
 
 #[test]

@@ -204,7 +204,8 @@ pub(crate) trait Build: Filter + Sized {
 
 /// A remote in memory, of the kind that a filter needs.
 trait InMemory<R: ?Sized>: Sized {
-    fn for_cells(cells: usize) -> Self;
+    /// An empty one for a filter.
+    fn behind(filter: &Stats) -> Self;
     fn open(bytes: &[u8]) -> Result<Self>;
     fn to_bytes(&self) -> Vec<u8>;
     /// Whether it can stand behind a filter of that many cells.
@@ -214,8 +215,8 @@ trait InMemory<R: ?Sized>: Sized {
 }
 
 impl InMemory<dyn Mirror> for MemoryMirror {
-    fn for_cells(cells: usize) -> Self {
-        MemoryMirror::new(cells)
+    fn behind(filter: &Stats) -> Self {
+        MemoryMirror::new(filter.cells)
     }
 
     fn open(bytes: &[u8]) -> Result<Self> {
@@ -240,8 +241,8 @@ impl InMemory<dyn Mirror> for MemoryMirror {
 }
 
 impl InMemory<dyn Ordered> for MemorySet {
-    fn for_cells(cells: usize) -> Self {
-        MemorySet::with_capacity(cells)
+    fn behind(filter: &Stats) -> Self {
+        MemorySet::with_capacity(filter.capacity)
     }
 
     fn open(bytes: &[u8]) -> Result<Self> {
@@ -266,7 +267,7 @@ impl InMemory<dyn Ordered> for MemorySet {
 }
 
 impl InMemory<dyn Indexed> for MemoryIndex {
-    fn for_cells(_: usize) -> Self {
+    fn behind(_: &Stats) -> Self {
         MemoryIndex::new()
     }
 
@@ -486,7 +487,7 @@ where
     let pair: Pair<F, M> = match source {
         Source::Empty { capacity, bins } => {
             let filter: F = built(spec, Origin::Empty { capacity, bins })?;
-            let memory = M::for_cells(filter.stats().cells);
+            let memory = M::behind(&filter.stats());
             Pair { filter, memory }
         }
         Source::Saved { filter, remote } => {

@@ -40,7 +40,10 @@ impl DigestSet {
             DigestSet::Table(table) => match table.insert(digest) {
                 Ok(inserted) => inserted,
                 Err(NoRoom) => {
-                    let digests: Vec<Digest> = self.iter().collect();
+                    let mut digests = Vec::with_capacity(self.len());
+                    digests.extend(self.iter());
+                    // The table goes before the trie comes.
+                    *self = DigestSet::default();
                     *self = DigestSet::from_sorted(&digests);
                     self.insert(digest)
                 }

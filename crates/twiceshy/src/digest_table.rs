@@ -37,7 +37,7 @@ const EMPTY: u128 = u128::MAX;
 
 /// Slots behind the last home. In a full table random digests need more once in
 /// ten million times or less: a queue of one customer a step, served with 13/16 of
-/// the steps taken, is longer than k with probability exp(-0.42 k).
+/// the steps taken, is longer than k with probability exp(-0.40 k).
 const TAIL: usize = 48;
 
 /// Slots from a digest's home to the next gap, at most. Among 10^9 random digests

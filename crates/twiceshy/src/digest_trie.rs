@@ -75,8 +75,8 @@ enum Inserted {
 /// have the first `used` bits in common.
 ///
 /// Numbers are compared, which is free of branches. From the guess it goes step by
-/// step: a binary search around the guess was
-/// slower, and one of the whole leaf touches more cache lines.
+/// step: a binary search around the guess was slower, and one of the whole leaf
+/// touches more cache lines.
 #[inline]
 fn search(digests: &[Digest], digest: Digest, used: u32) -> Result<usize, usize> {
     let mut at = guess(digest, digests.len(), used);

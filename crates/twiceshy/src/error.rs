@@ -30,6 +30,8 @@ pub enum Error {
         /// What is wrong with them.
         reason: String,
     },
+    /// A store whose records an earlier version of this library wrote.
+    Outdated,
     /// The remote failed; its own error says why.
     Remote(RemoteError),
 }
@@ -60,6 +62,10 @@ impl fmt::Display for Error {
             ),
             Error::Spec { text, reason } => write!(f, "filter \"{text}\": {reason}"),
             Error::Format { reason } => write!(f, "not a usable saved filter: {reason}"),
+            Error::Outdated => f.write_str(
+                "the store's records are of an earlier version, which had four bytes for the \
+                 length of a key; build it again from its source, or open it with that version",
+            ),
             Error::Remote(error) => write!(f, "the remote failed, and all is as before: {error}"),
         }
     }

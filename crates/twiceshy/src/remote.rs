@@ -41,7 +41,8 @@ pub trait Mirror {
     /// Whatever keeps the remote from answering.
     fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError>;
 
-    /// Says that a cell is likely to be asked for or written soon. A remote that has
+    /// Says that a cell, or one of those behind it in its bin, is likely to be asked for
+    /// or written soon. A remote that has
     /// to wait for memory can ask for it now; others need not care. It is no access
     /// and changes nothing.
     fn prefetch(&self, _cell: usize) {}
@@ -233,7 +234,8 @@ impl Mirror for MemoryMirror {
 }
 
 /// An [`Ordered`] remote in memory: 16 bytes a digest and at most a quarter more,
-/// from a few thousand on, whether it grows or was made for a number of digests.
+/// from a few thousand on. If it was made for a number of digests, that is what each
+/// of them takes from the start, whether it is there or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemorySet {
     digests: DigestSet,
@@ -250,7 +252,7 @@ impl MemorySet {
     /// An empty set with room for so many digests, 19.7 bytes for each from the start.
     /// Up to as many an insertion takes half the time of one into a set that grows,
     /// or less. One more, or digests that are no good hashes, make it a set that
-    /// grows: that insertion moves all of them.
+    /// grows: that insertion moves all of them, and has a list of them in between.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         MemorySet { digests: DigestSet::with_capacity(capacity), ..Self::default() }

@@ -684,7 +684,7 @@ fn a_store_with_records_of_an_earlier_layout_is_refused_not_misread() {
     for snapshot in [None, Some(&snapshot[..])] {
         let error = open_with(&store, hasher(), &options, snapshot).err().expect("refused");
         let text = error.to_string();
-        assert!(matches!(error, Error::Format { .. }) && text.contains("build it again"), "{text}");
+        assert!(matches!(error, Error::Outdated) && text.contains("build it again"), "{text}");
     }
     assert_eq!(store.header().expect("in memory"), Some(earlier));
 }

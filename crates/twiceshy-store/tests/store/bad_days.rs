@@ -42,6 +42,22 @@ fn a_wrong_secret_is_an_error_before_any_answer() {
     assert!(open::<Redb>(mine.path()).contains("key").expect("read"));
 }
 
+/// Its secret is the right one, and nobody is told to look for another.
+#[test]
+fn a_store_of_an_earlier_version_is_to_be_built_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    open::<Redb>(directory.path()).put("key", "value").expect("written");
+    let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+    let engine = Redb::open(&directory.path().join("records.redb"), &options).expect("it is there");
+    let header = engine.header().expect("read").expect("a guard was there");
+    let earlier = Header { tag: header.tag.wrapping_sub(1), ..header };
+    engine.set_header(earlier).expect("written");
+    drop(engine);
+    let error = small().open::<Redb>(directory.path()).expect_err("another layout");
+    assert!(matches!(error, Error::Guard(twiceshy::Error::Outdated)), "{error}");
+    assert!(error.to_string().contains("build it again"), "{error}");
+}
+
 #[test]
 fn a_damaged_snapshot_costs_a_rebuild_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -29,7 +29,7 @@ use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Moves};
 use super::table::{EMPTY, Place, Shape, Table};
-use crate::batch::in_batches;
+use crate::batch::{Probes, in_batches, probe_in_ring};
 
 /// What a variant makes of the general filter.
 pub trait Rule: Copy + Sized {
@@ -110,6 +110,28 @@ fn orphan(cell: usize) -> RemoteError {
 pub(super) struct Probe<const TABLES: usize> {
     pub(super) hashes: Hashes,
     pub(super) bins: [usize; TABLES],
+}
+
+/// Queries for a number of tables known when compiling.
+struct Located<'a, R, const TABLES: usize>(&'a Mirrored<R>);
+
+impl<R: Rule, const TABLES: usize> Probes for Located<'_, R, TABLES> {
+    type Probe = Probe<TABLES>;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Probe<TABLES> {
+        self.0.locate(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, probe: &Probe<TABLES>) {
+        probe.bins.iter().for_each(|&bin| self.0.table.prefetch(bin));
+    }
+
+    #[inline(always)]
+    fn test(&self, probe: &Probe<TABLES>) -> bool {
+        self.0.test(probe)
+    }
 }
 
 /// Where digests may move: the mirror says which they are.
@@ -230,19 +252,8 @@ impl<R: Rule> Mirrored<R> {
     }
 
     #[inline(always)]
-    fn prefetch<const TABLES: usize>(&self, probe: &Probe<TABLES>) {
-        probe.bins.iter().for_each(|&bin| self.table.prefetch(bin));
-    }
-
-    #[inline(always)]
     pub(super) fn test_many<const TABLES: usize>(&self, digests: &[Digest], found: &mut [bool]) {
-        in_batches(
-            digests,
-            found,
-            |digest| self.locate::<TABLES>(digest),
-            |probe| self.prefetch(probe),
-            |probe| self.test(probe),
-        );
+        probe_in_ring(digests, found, &Located::<R, TABLES>(self));
     }
 
     /// The query for any number of tables and any bins.

@@ -42,6 +42,9 @@ impl Ahead {
             quotients: self.quotients.load(Ordering::Relaxed),
             stride: self.stride.load(Ordering::Relaxed),
         };
+        if layout.start == 0 {
+            return;
+        }
         let quotient = reduce64(digest.word(0), layout.quotients as u64) as usize;
         layout.addresses(quotient).into_iter().for_each(prefetch_address);
     }

@@ -136,7 +136,7 @@ impl<S: Store> Guard<S> {
     ///
     /// # Errors
     /// [`Error::Format`] when the store's digests were made with another hasher
-    /// or secret; [`Error::Spec`]; [`Error::Remote`].
+    /// or secret; [`Error::Outdated`]; [`Error::Spec`]; [`Error::Remote`].
     pub fn open_with(
         store: S,
         hasher: KeyHasher,
@@ -155,13 +155,13 @@ impl<S: Store> Guard<S> {
         if let Some(header) = header
             && header.tag != tag(&hasher)
         {
-            return Err(Error::format(if header.tag == hasher.tag() {
-                "the store's records are of an earlier version, which had longer lengths of \
-                 keys; build it again from its source, or open it with that version"
-            } else {
+            if header.tag == hasher.tag() {
+                return Err(Error::Outdated);
+            }
+            return Err(Error::format(
                 "the store's digests were made with another hasher or secret; open it with the \
-                 one it was made with"
-            }));
+                 one it was made with",
+            ));
         }
         let generation = header.map_or_else(new_generation, |header| header.generation);
         let mut guard = Guard {
@@ -198,7 +198,7 @@ impl<S: Store> Guard<S> {
         let mut reader = Reader::open(bytes).map_err(text)?;
         reader.expect_kind(SNAPSHOT).map_err(text)?;
         if reader.u64("the store's tag").map_err(text)? != header.tag {
-            return Err("it was made with another hasher or secret".into());
+            return Err("it was made with another hasher, secret or version".into());
         }
         let generation = reader.u64("the generation").map_err(text)?;
         if generation != header.generation {
@@ -688,7 +688,8 @@ fn one_digest() -> RemoteError {
 }
 
 /// What the store of a [`Guard`] has for a key and its value: for who fills a
-/// store before there is a guard in front of it.
+/// store before there is a guard in front of it. The layout is that of this version:
+/// the guard has to be of the same.
 #[must_use]
 pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     record::encode(key, value)

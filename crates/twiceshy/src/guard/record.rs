@@ -17,7 +17,8 @@ const BITS: u32 = 7;
 const MORE: u8 = 1 << BITS;
 
 pub(super) fn encode(key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut record = Vec::with_capacity(1 + key.len() + value.len());
+    let digits = key.len().checked_ilog2().map_or(1, |bits| 1 + (bits / BITS) as usize);
+    let mut record = Vec::with_capacity(digits + key.len() + value.len());
     let mut length = key.len();
     while length >= usize::from(MORE) {
         record.push(length as u8 | MORE);

@@ -140,7 +140,7 @@ impl<R: Rule> Adaptive<R> {
         let _ = run.any(|slot| {
             let remainder = self.runs.remainder(slot);
             let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
-            let decodes_here = self.rule.glance(state, index, remainder, &place).is_none();
+            let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
             decodes += usize::from(decodes_here);
             self.slot_holds(slot, remainder, &place)
         });
@@ -213,7 +213,7 @@ impl<R: Rule> Adaptive<R> {
     /// Whether a slot may be the digest's.
     fn slot_holds(&self, slot: usize, remainder: u64, place: &Place) -> bool {
         let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
-        self.rule.glance(state, index, remainder, place).unwrap_or_else(|| {
+        self.rule.undecoded(state, index, remainder, place).unwrap_or_else(|| {
             let (epoch, symbol) = self.rule.decode_one(state, index);
             self.rule.holds(remainder, place, epoch, symbol)
         })

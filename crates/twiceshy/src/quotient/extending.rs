@@ -100,7 +100,7 @@ impl Rule for Extending {
         slots.any(place.remainder(8))
     }
 
-    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         if remainder != place.remainder(self.width) {
             return Some(false);
         }

@@ -120,7 +120,7 @@ pub trait Rule: Clone {
 
     /// Whether slot `index` of a block may be the digest's, where that can be
     /// said without decoding.
-    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;
 
     /// Epoch and symbol of slot `index`.
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::Symbol);

@@ -260,7 +260,7 @@ impl Rule for Telescoping {
         bytes.is_some_and(|(at_once, bytes)| !at_once.have_learned(bytes))
     }
 
-    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         let (epoch, code) = self.parts(state);
         let first = self.remainder(place, epoch, 0);
         if self.code.starts_with_zeros(code, index + 1) {

@@ -79,7 +79,7 @@ impl Rule for Uncompressed {
         true
     }
 
-    fn glance(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         Some(remainder == self.remainder(place, 0, state[index]))
     }
 
