@@ -689,6 +689,32 @@ fn a_store_with_records_of_an_earlier_layout_is_refused_not_misread() {
     assert_eq!(store.header().expect("in memory"), Some(earlier));
 }
 
+/// A guard that took them would answer "absent" for every one of their keys.
+#[test]
+fn records_of_others_in_a_store_without_a_header_are_refused() {
+    let options = options("telescoping:f=8", 100, 2);
+    let own = twiceshy::record(b"key", b"value");
+    let digest = hasher().digest("key");
+    let opened = |digest, record: &[u8]| {
+        let store = Arc::new(MemoryStore::default());
+        store.write(&[(digest, Some(record))]).expect("in memory");
+        let guard = open_with(&store, hasher(), &options, None);
+        assert_eq!(store.header().expect("in memory").is_some(), guard.is_ok());
+        guard
+    };
+    let guard = opened(digest, &own).expect("its own record");
+    assert_eq!(guard.get("key").expect("in memory").as_deref(), Some(&b"value"[..]));
+    assert!(opened(digest, b"").is_ok(), "as a sidecar has them");
+    let of_another_hasher = KeyHasher::random().digest("key");
+    for (digest, record) in
+        [(of_another_hasher, &own[..]), (digest, b"\x03\0\0\0keyvalue"), (digest, b"\x7f")]
+    {
+        let error = opened(digest, record).err().expect("refused");
+        assert!(matches!(error, Error::Format { .. }), "{error}");
+        assert!(error.to_string().contains("their keys: 1;"), "{error}");
+    }
+}
+
 /// The reason for which a snapshot is not used is told, and the filters are built
 /// again.
 #[test]

@@ -181,7 +181,7 @@ impl<S: Store> Guard<S> {
             Ok(shards) => guard.shards = shards,
             Err(reason) => {
                 guard.opened = Opened::Rebuilt { reason };
-                guard.build(capacity, progress)?;
+                guard.build(capacity, header.is_some(), progress)?;
             }
         }
         if header.is_none() {
@@ -224,14 +224,36 @@ impl<S: Store> Guard<S> {
     }
 
     /// Makes the filters from the store, shard by shard.
-    fn build(&mut self, capacity: usize, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    ///
+    /// Nobody has said of a store without a header by whom it was filled. A record of
+    /// another hasher or layout would never be found, so each has to show its key.
+    fn build(
+        &mut self,
+        capacity: usize,
+        has_header: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<()> {
         let total = self.store.count().map_err(Error::Remote)?;
         let mut done = 0;
         for index in 0..1_usize << self.shard_bits {
             let slice = Slice::new(self.shard_bits, index);
             let mut digests = Vec::new();
-            let each = &mut |digest: Digest, _: &[u8]| digests.push(slice.inner(digest));
+            let mut strangers = 0_u64;
+            let each = &mut |digest: Digest, record: &[u8]| {
+                digests.push(slice.inner(digest));
+                // A sidecar's records are empty.
+                let is_own = has_header
+                    || record.is_empty()
+                    || record::key(record).is_some_and(|key| self.hasher.digest(key) == digest);
+                strangers += u64::from(!is_own);
+            };
             self.store.read(slice.outer_range(&EVERY_DIGEST), each).map_err(Error::Remote)?;
+            if strangers > 0 {
+                return Err(Error::format(format!(
+                    "records of the store that are not under the digests of their keys: \
+                     {strangers}; fill it with the hasher and the version that it is opened with"
+                )));
+            }
             done += digests.len() as u64;
             let expected = capacity >> self.shard_bits;
             // Shards are not equally full: four standard deviations more.
@@ -688,8 +710,8 @@ fn one_digest() -> RemoteError {
 }
 
 /// What the store of a [`Guard`] has for a key and its value: for who fills a
-/// store before there is a guard in front of it. The layout is that of this version:
-/// the guard has to be of the same.
+/// store before there is a guard in front of it. The layout is that of this version;
+/// records of others are refused.
 #[must_use]
 pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     record::encode(key, value)
