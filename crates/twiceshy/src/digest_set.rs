@@ -1,6 +1,12 @@
 //! A set of digests in order that is fast up to a size and goes on beyond it.
+//!
+//! An insertion needs memory that is hardly ever in a cache, and nobody waits for its
+//! outcome. So it is put off: the memory is asked for, and the digest placed when
+//! [`LATE`] others have come after it, or when the set is next asked for anything.
 
 use std::fmt;
+use std::iter::from_fn;
+use std::mem::take;
 use std::ops::RangeInclusive;
 
 use crate::digest::Digest;
@@ -8,9 +14,21 @@ use crate::digest_table::{DigestTable, NoRoom};
 use crate::digest_trie::DigestTrie;
 use crate::remote::EVERY_DIGEST;
 
+/// The digests that are placed, and a few that are not yet.
+#[derive(Clone, Default)]
+pub(crate) struct DigestSet {
+    placed: Placed,
+    /// A ring: the oldest is the next to be replaced.
+    late: [Option<Digest>; LATE],
+    next: usize,
+}
+
+/// Digests to be placed at a time.
+const LATE: usize = 8;
+
 /// A table, and a trie from the first digest on that it has no room for.
 #[derive(Clone)]
-pub(crate) enum DigestSet {
+enum Placed {
     Table(DigestTable),
     Trie(DigestTrie),
 }
@@ -18,84 +36,136 @@ pub(crate) enum DigestSet {
 impl DigestSet {
     /// An empty set with room for so many digests, which it keeps.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        DigestSet::Table(DigestTable::new(capacity))
+        DigestSet { placed: Placed::Table(DigestTable::new(capacity)), ..DigestSet::default() }
     }
 
     /// The set of these digests, which are sorted and differ.
     pub(crate) fn from_sorted(digests: &[Digest]) -> Self {
-        DigestSet::Trie(DigestTrie::from_sorted(digests))
+        let placed = Placed::Trie(DigestTrie::from_sorted(digests));
+        DigestSet { placed, ..DigestSet::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            DigestSet::Table(table) => table.len(),
-            DigestSet::Trie(trie) => trie.len(),
-        }
+        let is_new = |digest: &Digest| self.placed.range(*digest..=*digest).next().is_none();
+        self.placed.len() + self.sorted_late().into_iter().filter(is_new).count()
     }
 
-    /// Adds a digest; `false` when it was there.
-    pub(crate) fn insert(&mut self, digest: Digest) -> bool {
-        match self {
-            DigestSet::Trie(trie) => trie.insert(digest),
-            DigestSet::Table(table) => match table.insert(digest) {
-                Ok(inserted) => inserted,
-                Err(NoRoom) => {
-                    let mut digests = Vec::with_capacity(self.len());
-                    digests.extend(self.iter());
-                    // The table goes before the trie comes.
-                    *self = DigestSet::default();
-                    *self = DigestSet::from_sorted(&digests);
-                    self.insert(digest)
-                }
-            },
+    /// Adds a digest, unless it is there.
+    #[inline]
+    pub(crate) fn insert(&mut self, digest: Digest) {
+        self.placed.prefetch(digest);
+        if let Some(due) = self.late[self.next].replace(digest) {
+            self.placed.insert(due);
+        }
+        self.next = (self.next + 1) % LATE;
+    }
+
+    /// Places all digests.
+    fn settle(&mut self) {
+        for digest in take(&mut self.late).into_iter().flatten() {
+            self.placed.insert(digest);
         }
     }
 
     /// Removes a digest; `false` when it was not there.
     pub(crate) fn remove(&mut self, digest: Digest) -> bool {
-        match self {
-            DigestSet::Table(table) => table.remove(digest),
-            DigestSet::Trie(trie) => trie.remove(digest),
+        self.settle();
+        match &mut self.placed {
+            Placed::Table(table) => table.remove(digest),
+            Placed::Trie(trie) => trie.remove(digest),
         }
     }
 
     /// Visits the digests of a range in order.
-    pub(crate) fn visit(&self, range: RangeInclusive<Digest>, visitor: &mut dyn FnMut(Digest)) {
-        match self {
-            DigestSet::Table(table) => table.range(range).for_each(visitor),
-            DigestSet::Trie(trie) => trie.range(range).for_each(visitor),
+    pub(crate) fn visit(&mut self, range: RangeInclusive<Digest>, visitor: &mut dyn FnMut(Digest)) {
+        self.settle();
+        match &self.placed {
+            Placed::Table(table) => table.range(range).for_each(visitor),
+            Placed::Trie(trie) => trie.range(range).for_each(visitor),
         }
     }
 
     /// All digests in order.
-    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = Digest> + '_> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Digest> {
+        let mut late = self.sorted_late().into_iter().peekable();
+        let mut placed = self.placed.range(EVERY_DIGEST).peekable();
+        from_fn(move || match (late.peek(), placed.peek()) {
+            (Some(first), Some(other)) if first < other => late.next(),
+            (first, Some(other)) => {
+                if first == Some(other) {
+                    late.next();
+                }
+                placed.next()
+            }
+            (_, None) => late.next(),
+        })
+    }
+
+    /// The digests that are not placed yet, each once.
+    fn sorted_late(&self) -> Vec<Digest> {
+        let mut late: Vec<Digest> = self.late.into_iter().flatten().collect();
+        late.sort_unstable();
+        late.dedup();
+        late
+    }
+
+    /// The heap that it holds in bits, with what an allocator adds.
+    pub(crate) fn bits(&self) -> usize {
+        match &self.placed {
+            Placed::Table(table) => table.bits(),
+            Placed::Trie(trie) => trie.bits(),
+        }
+    }
+}
+
+impl Placed {
+    fn len(&self) -> usize {
         match self {
-            DigestSet::Table(table) => Box::new(table.range(EVERY_DIGEST)),
-            DigestSet::Trie(trie) => Box::new(trie.iter()),
+            Placed::Table(table) => table.len(),
+            Placed::Trie(trie) => trie.len(),
+        }
+    }
+
+    /// Adds a digest, unless it is there.
+    fn insert(&mut self, digest: Digest) {
+        match self {
+            Placed::Trie(trie) => {
+                trie.insert(digest);
+            }
+            Placed::Table(table) => {
+                if let Err(NoRoom) = table.insert(digest) {
+                    let mut digests = Vec::with_capacity(table.len());
+                    digests.extend(table.range(EVERY_DIGEST));
+                    // The table goes before the trie comes.
+                    *self = Placed::default();
+                    *self = Placed::Trie(DigestTrie::from_sorted(&digests));
+                    self.insert(digest);
+                }
+            }
+        }
+    }
+
+    /// The digests of a range in order.
+    fn range(&self, range: RangeInclusive<Digest>) -> Box<dyn Iterator<Item = Digest> + '_> {
+        match self {
+            Placed::Table(table) => Box::new(table.range(range)),
+            Placed::Trie(trie) => Box::new(trie.range(range)),
         }
     }
 
     /// Asks for the memory that an insertion of a digest needs first.
     #[inline]
-    pub(crate) fn prefetch(&self, digest: Digest) {
+    fn prefetch(&self, digest: Digest) {
         match self {
-            DigestSet::Table(table) => table.prefetch(digest),
-            DigestSet::Trie(trie) => trie.prefetch(digest),
-        }
-    }
-
-    /// The heap that it holds in bits, with what an allocator adds.
-    pub(crate) fn bits(&self) -> usize {
-        match self {
-            DigestSet::Table(table) => table.bits(),
-            DigestSet::Trie(trie) => trie.bits(),
+            Placed::Table(table) => table.prefetch(digest),
+            Placed::Trie(trie) => trie.prefetch(digest),
         }
     }
 }
 
-impl Default for DigestSet {
+impl Default for Placed {
     fn default() -> Self {
-        DigestSet::Trie(DigestTrie::default())
+        Placed::Trie(DigestTrie::default())
     }
 }
 
@@ -127,7 +197,7 @@ mod tests {
     #[test]
     fn it_agrees_with_a_tree_set() {
         let steps = if cfg!(miri) { 300 } else { 3000 };
-        let mut tables = 0;
+        let (mut tables, mut most_late) = (0, 0);
         for (seed, pattern) in PATTERNS.into_iter().enumerate() {
             for capacity in [0, 1, 10, 200, 1000, 100_000] {
                 let mut rng = Rng::new((seed * 1_000_000 + capacity) as u64);
@@ -142,16 +212,30 @@ mod tests {
                     let insertions = if step < steps / 2 { 70 } else { 30 };
                     if rng.below(100) < insertions {
                         // The greatest ends a table; only at last is it one of these.
-                        let again = rng.below(8) == 0 && step > 9 * steps / 10;
-                        let digest = if again { seen(&pool, &mut rng) } else { pattern(&mut rng) };
+                        let digest = match rng.below(8) {
+                            0 if step > 9 * steps / 10 => seen(&pool, &mut rng),
+                            1 if pool.len() > 2 => pool[pool.len() - 1],
+                            _ => pattern(&mut rng),
+                        };
                         pool.push(digest);
-                        set.prefetch(digest);
-                        assert_eq!(set.insert(digest), oracle.insert(digest), "{digest:?}");
+                        set.insert(digest);
+                        oracle.insert(digest);
                     } else {
                         let digest = seen(&pool, &mut rng);
                         assert_eq!(set.remove(digest), oracle.remove(&digest), "{digest:?}");
                     }
                     assert_eq!(set.len(), oracle.len());
+                    let late = set.sorted_late().len();
+                    most_late = late.max(most_late);
+                    if late == LATE || step % 97 == 0 {
+                        assert!(set.iter().eq(oracle.iter().copied()));
+                        let sorted: Vec<Digest> = oracle.iter().copied().collect();
+                        assert!(set == DigestSet::from_sorted(&sorted) && set.clone() == set);
+                    }
+                    // Each of these, and each removal, places those that are late.
+                    if rng.below(8) > 0 {
+                        continue;
+                    }
                     let (start, end) = (seen(&pool, &mut rng), seen(&pool, &mut rng));
                     let mut visited = Vec::new();
                     set.visit(start..=end, &mut |digest| visited.push(digest));
@@ -160,19 +244,15 @@ mod tests {
                     } else {
                         assert_eq!(visited, [], "{start:?} to {end:?}");
                     }
-                    if step % 97 == 0 {
-                        assert!(set.iter().eq(oracle.iter().copied()));
-                        let sorted: Vec<Digest> = oracle.iter().copied().collect();
-                        assert!(set == DigestSet::from_sorted(&sorted) && set.clone() == set);
-                        if let DigestSet::Table(table) = &set {
-                            table.check().unwrap_or_else(|broken| panic!("{broken}"));
-                            tables += 1;
-                        }
+                    if let Placed::Table(table) = &set.placed {
+                        table.check().unwrap_or_else(|broken| panic!("{broken}"));
+                        tables += 1;
                     }
                 }
             }
         }
         // Tables of 1000 and more random digests at the least.
         assert!(tables > 2 * steps / 97, "{tables} times there was a table to check");
+        assert_eq!(most_late, LATE, "digests at most that were not placed");
     }
 }

@@ -2,14 +2,9 @@
 
 mod harness;
 
-use std::cell::RefCell;
-use std::ops::RangeInclusive;
-
 use harness::Random;
-use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy::{
-    Accesses, Adapted, AnyFilter, Digest, Filter, MemorySet, Ordered, RemoteError, Spec,
-};
+use twiceshy::quotient::Telescoping;
+use twiceshy::{Accesses, Adapted, AnyFilter, Filter, MemorySet, Ordered, Spec};
 
 fn filled(spec: &str, keys: usize, random: &mut Random) -> AnyFilter {
     let spec: Spec = spec.parse().expect("a filter");
@@ -60,63 +55,6 @@ fn an_insertion_makes_a_constant_number_of_accesses() {
         // fewer than 0.2 % of 20,000, or 40; 100 are 9 standard deviations.
         assert!(filter.accesses().reads < 100, "{spec}: {:?}", filter.accesses());
     }
-}
-
-/// A remote hears of a digest before it is asked for anything, so that it need not
-/// begin to wait when the filter has its slot.
-#[test]
-fn a_remote_is_told_before_it_is_asked() {
-    #[derive(Default)]
-    struct Told {
-        memory: MemorySet,
-        last: RefCell<Option<Digest>>,
-    }
-
-    impl Ordered for Told {
-        fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-            assert_eq!(self.last.take(), Some(digest), "told of what it is then given, once");
-            self.memory.insert(digest)
-        }
-
-        fn prefetch(&self, digest: Digest) {
-            assert_eq!(self.last.replace(Some(digest)), None, "told twice");
-        }
-
-        fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-            self.memory.remove(digest)
-        }
-
-        fn visit(
-            &mut self,
-            range: RangeInclusive<Digest>,
-            visitor: &mut dyn FnMut(Digest),
-        ) -> Result<(), RemoteError> {
-            assert!(self.last.borrow().is_some(), "asked before it is told");
-            self.memory.visit(range, visitor)
-        }
-
-        fn accesses(&self) -> Accesses {
-            self.memory.accesses()
-        }
-    }
-
-    fn fill<F: Filter<Remote = dyn Ordered>>(filter: Result<F, twiceshy::Error>) {
-        let (mut filter, mut remote) = (filter.expect("a capacity"), Told::default());
-        for digest in Random(6).digests(3000) {
-            assert!(filter.insert(digest, &mut remote).expect("room"));
-        }
-        let Accesses { reads, writes } = remote.accesses();
-        // Half as many keys as at the end, on average, are 0.47 a quotient, each with
-        // the digest's 4 bits by 1 in 16: about 88 of 3000 insertions read, and
-        // none do with a probability of e^-88.
-        assert!(reads > 0 && writes == 3000, "{reads} reads");
-    }
-
-    let spec = |text: &str| text.parse::<Spec>().expect("a filter");
-    fill(Rsqf::new(&spec("rsqf:f=4"), 3000));
-    fill(Telescoping::new(&spec("telescoping:f=4"), 3000));
-    fill(Uncompressed::new(&spec("uncompressed:f=4"), 3000));
-    fill(Extending::new(&spec("extension:f=4"), 3000));
 }
 
 /// Adapting reads the cells that collide and those it moves, and writes what

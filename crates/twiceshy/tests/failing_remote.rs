@@ -103,7 +103,7 @@ impl Indexed for Failing<MemoryIndex> {
 }
 
 impl Ordered for Failing<MemorySet> {
-    fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+    fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
         self.burn()?;
         self.memory.insert(digest)
     }

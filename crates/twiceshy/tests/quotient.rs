@@ -265,7 +265,7 @@ fn a_remote_out_of_order_fails_the_rebuild() {
     struct Backwards(MemorySet);
 
     impl Ordered for Backwards {
-        fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+        fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
             self.0.insert(digest)
         }
 

@@ -40,8 +40,8 @@ impl Staged {
 }
 
 impl Ordered for Staged {
-    fn insert(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-        self.holds(digest).map(|held| !held)
+    fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
+        self.holds(digest).map(|_| ())
     }
 
     fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {

@@ -391,7 +391,6 @@ impl Filter for Rsqf {
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        remote.prefetch(digest);
         if self.contains(digest) && stored(digest, remote)? {
             return Ok(false);
         }
