@@ -66,7 +66,7 @@ pub(crate) struct Entry {
     pub(crate) flag: &'static str,
     pub(crate) summary: &'static str,
     /// From a request whose number of words is right.
-    make: fn(Request) -> Result<Command, Reply>,
+    make: fn(&mut Request) -> Result<Command, Reply>,
 }
 
 const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
@@ -145,7 +145,7 @@ const fn entry(
     keys: (i64, i64, i64),
     flag: &'static str,
     summary: &'static str,
-    make: fn(Request) -> Result<Command, Reply>,
+    make: fn(&mut Request) -> Result<Command, Reply>,
 ) -> Entry {
     Entry { name, arity, keys, flag, summary, make }
 }
@@ -155,9 +155,20 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Entry> {
     COMMANDS.iter().find(|entry| entry.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// What a request asks for, or what to answer instead.
-pub(crate) fn parse(request: Request) -> Result<Command, Reply> {
-    let Some(entry) = find(&request[0]) else { return Err(unknown(&request)) };
+/// Room for words that is kept from one request to the next.
+const KEPT: usize = 8;
+
+/// What a request asks for, or what to answer instead. Nothing is left of the request but
+/// the room for the next one, so that the bytes it was read into are free as well.
+pub(crate) fn parse(request: &mut Request) -> Result<Command, Reply> {
+    let parsed = understand(request);
+    request.clear();
+    request.shrink_to(KEPT);
+    parsed
+}
+
+fn understand(request: &mut Request) -> Result<Command, Reply> {
+    let Some(entry) = find(&request[0]) else { return Err(unknown(request)) };
     let words = i64::try_from(request.len()).unwrap_or(i64::MAX);
     if words != entry.arity && (entry.arity > 0 || words < -entry.arity) {
         return Err(wrong_arity(entry.name));
@@ -172,7 +183,7 @@ pub(crate) fn wrong_arity(name: &str) -> Reply {
 /// As much of a request as an error repeats.
 const REPEATED: usize = 128;
 
-fn unknown(request: &Request) -> Reply {
+fn unknown(request: &[Bytes]) -> Reply {
     let shown = |word: &Bytes, most: usize| {
         String::from_utf8_lossy(&word[..word.len().min(most)]).into_owned()
     };
@@ -190,12 +201,14 @@ fn unknown(request: &Request) -> Reply {
 }
 
 /// The words of a request whose number is known.
-fn exactly<const N: usize>(words: Request) -> [Bytes; N] {
-    words.try_into().expect("the number of words was compared with the arity")
+fn exactly<const N: usize>(words: &mut Request) -> [Bytes; N] {
+    let mut words = words.drain(..);
+    std::array::from_fn(|_| words.next().expect("the number of words was compared with the arity"))
 }
 
 /// All words but the command's name.
-fn rest(mut words: Request) -> Vec<Bytes> {
+fn rest(words: &mut Request) -> Vec<Bytes> {
+    let mut words = std::mem::take(words);
     words.remove(0);
     words
 }
@@ -204,7 +217,7 @@ fn connection(command: Connection) -> Result<Command, Reply> {
     Ok(Command::Connection(command))
 }
 
-fn set(words: Request) -> Result<Command, Reply> {
+fn set(words: &mut Request) -> Result<Command, Reply> {
     if let Some(option) = words.get(3) {
         return Err(Reply::error(format!(
             "SET takes no options here, and '{}' is one: values do not expire and are always \
@@ -216,7 +229,7 @@ fn set(words: Request) -> Result<Command, Reply> {
     Ok(Command::Set(key, value))
 }
 
-fn mset(words: Request) -> Result<Command, Reply> {
+fn mset(words: &mut Request) -> Result<Command, Reply> {
     let words = rest(words);
     let (pairs, left) = words.as_chunks();
     if !left.is_empty() {
@@ -230,8 +243,8 @@ mod tests {
     use super::*;
 
     fn parsed(line: &'static str) -> Result<Command, String> {
-        let words = line.split(' ').map(Bytes::from_static_str).collect();
-        parse(words).map_err(|reply| match reply {
+        let mut words = line.split(' ').map(Bytes::from_static_str).collect();
+        parse(&mut words).map_err(|reply| match reply {
             Reply::Error(text) => text,
             other => panic!("{other:?}"),
         })
@@ -271,5 +284,18 @@ mod tests {
         }
         let refused = parsed("set k v EX 10").expect_err("no options");
         assert!(refused.contains("'EX'"), "{refused}");
+    }
+
+    /// Or the bytes that it was read into could not be used again, and a client that once
+    /// sent a million words would keep room for them.
+    #[test]
+    fn nothing_of_a_request_stays() {
+        let long = format!("foo{}", " a".repeat(1000));
+        let many = format!("get{}", " a".repeat(1000));
+        for line in ["get k", "set k v", "set k v EX 10", "mget a b", "ping", "get", &long, &many] {
+            let mut words: Request = line.split(' ').map(|word| word.to_owned().into()).collect();
+            let _ = parse(&mut words);
+            assert!(words.is_empty() && words.capacity() <= KEPT, "{line}: {}", words.capacity());
+        }
     }
 }

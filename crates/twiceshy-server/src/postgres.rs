@@ -15,6 +15,7 @@ mod keys;
 mod names;
 mod session;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -320,7 +321,7 @@ impl Upstream for Table {
         self.lanes.origin.clone()
     }
 
-    fn canonical(&self, key: &Bytes) -> Option<Bytes> {
+    fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>> {
         self.lanes.key_type.canonical(key)
     }
 

@@ -8,6 +8,7 @@
 //! expiry) is behind its back; see [`Shield`]. A cluster is refused: a scan of one
 //! node is not all keys.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -206,8 +207,8 @@ impl Upstream for RedisServer {
     }
 
     /// Keys are what they are.
-    fn canonical(&self, key: &Bytes) -> Option<Bytes> {
-        Some(key.clone())
+    fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>> {
+        Some(Cow::Borrowed(key))
     }
 
     async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {

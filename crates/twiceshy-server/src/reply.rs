@@ -58,6 +58,13 @@ impl Reply {
 
     /// Appends its bytes.
     pub(crate) fn encode(self, version: Version, buffer: &mut BytesMut) {
+        // The reply of most look-ups needs no frame first.
+        if self == Reply::Nil {
+            return buffer.extend_from_slice(match version {
+                Version::Resp2 => b"$-1\r\n",
+                Version::Resp3 => b"_\r\n",
+            });
+        }
         let written = match version {
             Version::Resp2 => resp2::encode::extend_encode(buffer, &self.resp2(), false),
             Version::Resp3 => resp3::encode::complete::extend_encode(buffer, &self.resp3(), false),

@@ -47,13 +47,14 @@ fn wrong<T>(reason: impl Into<String>) -> Result<T, ProtocolError> {
 }
 
 impl Requests {
-    /// The next request, when all of it is in `buffer`, from which it is taken.
+    /// The next request, when all of it is in `buffer`, from which it is taken. Whoever
+    /// gets it leaves nothing of it: the list is that of the next one too.
     pub(crate) fn next(
         &mut self,
         buffer: &mut BytesMut,
         limits: &Limits,
         stranger: bool,
-    ) -> Result<Option<Request>, ProtocolError> {
+    ) -> Result<Option<&mut Request>, ProtocolError> {
         loop {
             if self.expected == 0 {
                 match buffer.first() {
@@ -75,7 +76,10 @@ impl Requests {
                         match words {
                             None => return wrong("unbalanced quotes in request"),
                             Some(words) if words.is_empty() => (),
-                            Some(words) => return Ok(Some(words)),
+                            Some(words) => {
+                                self.arguments = words;
+                                return Ok(Some(&mut self.arguments));
+                            }
                         }
                     }
                 }
@@ -114,7 +118,7 @@ impl Requests {
             self.bulk = None;
             if self.arguments.len() == self.expected {
                 self.expected = 0;
-                return Ok(Some(std::mem::take(&mut self.arguments)));
+                return Ok(Some(&mut self.arguments));
             }
         }
     }
@@ -132,9 +136,7 @@ const BULK: &str = "bulk length";
 /// Takes a line with a length: `None` when it has not come as a whole.
 fn count(buffer: &mut BytesMut, most: usize, what: &str) -> Result<Option<usize>, ProtocolError> {
     let Some(end) = line_end(buffer, what)? else { return Ok(None) };
-    let line = buffer[1..end].trim_ascii_end();
-    let number = std::str::from_utf8(line).ok().and_then(|digits| digits.parse::<i64>().ok());
-    let length = match number.map(usize::try_from) {
+    let length = match number(buffer[1..end].trim_ascii_end()).map(usize::try_from) {
         Some(Ok(length)) if length <= most => length,
         // A request of -1 arguments is none, as in Redis.
         Some(Err(_)) if what == MULTIBULK => 0,
@@ -142,6 +144,21 @@ fn count(buffer: &mut BytesMut, most: usize, what: &str) -> Result<Option<usize>
     };
     buffer.advance(end + 1);
     Ok(Some(length))
+}
+
+/// A number as `str::parse` reads it, of which each request has several.
+fn number(text: &[u8]) -> Option<i64> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] | digits => (1, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_i64, |number, &byte| {
+        let digit = byte.is_ascii_digit().then(|| sign * i64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// Where the first line ends: the place of its LF.
@@ -222,7 +239,7 @@ mod tests {
             buffer.extend_from_slice(piece);
             loop {
                 match requests.next(&mut buffer, limits, false) {
-                    Ok(Some(request)) => found.push(request),
+                    Ok(Some(request)) => found.push(std::mem::take(request)),
                     Ok(None) => break,
                     Err(ProtocolError(reason)) => return (found, Some(reason)),
                 }
@@ -281,7 +298,8 @@ mod tests {
     #[test]
     fn strangers_have_few_arguments() {
         let mut buffer = BytesMut::from("*11\r\n");
-        let error = Requests::default().next(&mut buffer, &Limits::default(), true);
+        let mut requests = Requests::default();
+        let error = requests.next(&mut buffer, &Limits::default(), true);
         assert_eq!(error, wrong("invalid multibulk length"));
     }
 
@@ -295,5 +313,36 @@ mod tests {
         assert_eq!(split("  "), Some(vec![]));
         assert_eq!(split("'a"), None);
         assert_eq!(split("\"a\\"), None);
+    }
+
+    #[test]
+    fn numbers_are_those_of_str_parse() {
+        for text in [
+            "",
+            "-",
+            "+",
+            "0",
+            "-0",
+            "+7",
+            "007",
+            "-1",
+            "12",
+            "--1",
+            "+-1",
+            "1_0",
+            " 1",
+            "1 ",
+            "1a",
+            "/",
+            ":",
+            "9223372036854775807",
+            "9223372036854775808",
+            "-9223372036854775808",
+            "-9223372036854775809",
+            "99999999999999999999",
+        ] {
+            assert_eq!(number(text.as_bytes()), text.parse().ok(), "{text:?}");
+        }
+        assert_eq!(number(b"1\xff"), None);
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::consume_budget;
@@ -53,6 +53,8 @@ pub(crate) struct Session<'a> {
     pub(crate) closing: Option<&'static str>,
     replies: BytesMut,
     row: Row,
+    /// Room for the keys of a row: a pipeline has one after the other.
+    room: Vec<Bytes>,
     /// When the requests in hand were read.
     read_at: Instant,
     answered: u64,
@@ -77,6 +79,7 @@ impl<'a> Session<'a> {
             closing: None,
             replies: BytesMut::new(),
             row: Row::None,
+            room: Vec::new(),
             read_at: Instant::now(),
             answered: 0,
             errors: 0,
@@ -96,6 +99,8 @@ impl<'a> Session<'a> {
         let deadline = |from: Instant| from.checked_add(idle).unwrap_or(from + A_YEAR);
         let mut heard_at = Instant::now();
         let mut silence = std::pin::pin!(sleep_until(deadline(heard_at).into()));
+        // One for all turns: each that is made or dropped takes a lock of all connections.
+        let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
             if self.closing.is_none() {
                 self.answer(&mut requests, &mut buffer).await;
@@ -113,8 +118,8 @@ impl<'a> Session<'a> {
             }
             tokio::select! {
                 biased;
-                written = writer.write_buf(&mut self.replies), if !self.replies.is_empty() => {
-                    written?;
+                written = writer.write(&self.replies), if !self.replies.is_empty() => {
+                    self.replies.advance(written?);
                     heard_at = Instant::now();
                     if self.replies.is_empty() && self.replies.capacity() > KEPT {
                         self.replies = BytesMut::new();
@@ -127,7 +132,7 @@ impl<'a> Session<'a> {
                     self.read_at = Instant::now();
                     heard_at = self.read_at;
                 }
-                () = stop.cancelled(), if self.closing.is_none() => {
+                () = &mut stopped, if self.closing.is_none() => {
                     self.closing = Some("the server stops");
                 }
                 () = &mut silence => {
@@ -160,9 +165,15 @@ impl<'a> Session<'a> {
             }
         }
         self.settle().await;
+        // Which all connections share: not touched for nothing.
         let traffic = &self.server.traffic;
-        traffic.commands.fetch_add(std::mem::take(&mut self.answered), Ordering::Relaxed);
-        traffic.errors.fetch_add(std::mem::take(&mut self.errors), Ordering::Relaxed);
+        for (count, sum) in
+            [(&mut self.answered, &traffic.commands), (&mut self.errors, &traffic.errors)]
+        {
+            if *count > 0 {
+                sum.fetch_add(std::mem::take(count), Ordering::Relaxed);
+            }
+        }
     }
 
     /// Does a command, or keeps it to be done with the next ones.
@@ -179,7 +190,9 @@ impl<'a> Session<'a> {
                     return keys.push(key);
                 }
                 self.settle().await;
-                self.row = Row::Get(vec![key]);
+                let mut keys = std::mem::take(&mut self.room);
+                keys.push(key);
+                self.row = Row::Get(keys);
             }
             Command::Set(key, value) => {
                 if let Row::Set(records) = &mut self.row {
@@ -204,7 +217,11 @@ impl<'a> Session<'a> {
     async fn settle(&mut self) {
         match std::mem::replace(&mut self.row, Row::None) {
             Row::None => (),
-            Row::Get(keys) => self.settle_gets(&keys).await,
+            Row::Get(mut keys) => {
+                self.settle_gets(&keys).await;
+                keys.clear();
+                self.room = keys;
+            }
             Row::Set(records) => {
                 let reply = match self.server.backend.set_many(&records).await {
                     Ok(()) => Reply::OK,

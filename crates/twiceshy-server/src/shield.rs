@@ -26,6 +26,7 @@ mod seen;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -360,21 +361,24 @@ impl<U: Upstream> Inner<U> {
 
     /// The keys that the store has to be asked for, and their places.
     fn passed(&self, keys: &[Bytes]) -> (Vec<usize>, Vec<Bytes>) {
-        let canonical = keys
-            .iter()
-            .enumerate()
-            .filter_map(|(place, key)| Some((place, self.upstream.canonical(key)?)));
-        if !self.is_trusted() {
-            return canonical.unzip();
+        let mut canonical: Vec<(usize, Cow<'_, Bytes>)> = Vec::with_capacity(keys.len());
+        for (place, key) in keys.iter().enumerate() {
+            canonical.extend(self.upstream.canonical(key).map(|key| (place, key)));
         }
-        let (places, keys): (Vec<usize>, Vec<Bytes>) = canonical.unzip();
-        let maybe = match &keys[..] {
+        let owned = |(place, key): (usize, Cow<'_, Bytes>)| (place, key.into_owned());
+        if !self.is_trusted() {
+            return canonical.into_iter().map(owned).unzip();
+        }
+        let maybe = match &canonical[..] {
             // Asking for one key at a time needs no lists.
-            [key] => vec![self.sidecar.guard().may_contain(key)],
-            keys => self.sidecar.may_contain_many(keys),
+            [(_, key)] => vec![self.sidecar.guard().may_contain(&key[..])],
+            canonical => {
+                let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();
+                self.sidecar.may_contain_many(&keys)
+            }
         };
-        let all = places.into_iter().zip(keys).zip(maybe);
-        all.filter(|(_, maybe)| *maybe).map(|(asked, _)| asked).unzip()
+        let all = canonical.into_iter().zip(maybe);
+        all.filter(|(_, maybe)| *maybe).map(|(asked, _)| owned(asked)).unzip()
     }
 
     /// What the store said of the keys it was asked for; what it does not have is
@@ -418,7 +422,10 @@ impl<U: Upstream> Inner<U> {
     }
 
     fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
-        let canonical = keys.iter().map(|key| self.upstream.canonical(key)).collect::<Option<_>>();
+        let canonical = keys
+            .iter()
+            .map(|key| self.upstream.canonical(key).map(Cow::into_owned))
+            .collect::<Option<_>>();
         canonical.ok_or_else(|| {
             Failure::Refused(format!(
                 "one of the keys cannot be in the store: {}",

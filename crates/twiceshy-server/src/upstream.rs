@@ -1,5 +1,6 @@
 //! [`Upstream`]: somebody else's store, as a [`Shield`](crate::Shield) needs it.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// The one form of a key that the filter is asked for; `None` if the store
     /// cannot have it.
-    fn canonical(&self, key: &Bytes) -> Option<Bytes>;
+    fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>>;
 
     /// The values of keys.
     fn values(

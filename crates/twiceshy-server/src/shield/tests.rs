@@ -19,8 +19,8 @@ impl Upstream for Empty {
         "empty".into()
     }
 
-    fn canonical(&self, key: &Bytes) -> Option<Bytes> {
-        Some(key.clone())
+    fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>> {
+        Some(Cow::Borrowed(key))
     }
 
     async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
