@@ -14,6 +14,7 @@
 //! below_end     0 0 1 1 1 1 1 1 1 1 1 1      ends before slot 10
 //! ```
 
+use crate::bits::prefetch::prefetch;
 use crate::bits::word::{Words, low_bits};
 
 use super::block::{ByteBlock, Bytes, Head, SLOTS};
@@ -40,6 +41,17 @@ pub(crate) struct Seen {
 impl<'a> ByteBlocks<'a> {
     pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
         ByteBlocks { bytes, stride }
+    }
+
+    /// Asks for all of a quotient's block, of up to two lines' length: its first byte, one
+    /// in the middle and the one behind its last, which is the next block's, where a
+    /// run may go on.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, quotient: usize) {
+        let at = quotient / SLOTS * self.stride;
+        prefetch(self.bytes, at);
+        prefetch(self.bytes, at + self.stride / 2);
+        prefetch(self.bytes, at + self.stride);
     }
 
     /// Looks at a quotient's run.
