@@ -1,5 +1,6 @@
 //! Many queries at once: memory is asked for before it is needed.
 
+use crate::bits::prefetch::prefetch;
 use crate::digest::Digest;
 
 /// Digests whose memory is on its way at a time; half as many are as good.
@@ -80,35 +81,52 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
 }
 
 /// How digests are looked for of which most are answered at one glance.
-pub(crate) trait Glances: Probes {
+pub(crate) trait Glances {
+    /// Asks for all that a glance looks at.
+    fn prefetch(&self, digest: Digest);
+
     /// Looks at it, without a branch that cannot be foreseen.
-    fn glance(&self, probe: &Self::Probe) -> Glance;
+    fn glance(&self, digest: Digest) -> Glance;
+
+    /// Looks for it as one query does.
+    fn test(&self, digest: Digest) -> bool;
 }
 
 /// What one glance says.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
     pub(crate) found: bool,
-    /// Whether that is not the answer, and [`Probes::test`] has to look.
+    /// Whether that is not the answer, and [`Glances::test`] has to look.
     pub(crate) open: bool,
 }
 
-/// The same in one more step: all of a group are glanced at, and those that are left
-/// open are tested. Who is left open is a sum, not a branch.
+/// Digests whose memory is on its way while one is glanced at; half as many are as
+/// good.
+const AHEAD: usize = 32;
+
+/// How far ahead the digests themselves are asked for. A long slice comes from memory,
+/// whose prefetcher stops at every page.
+const DIGESTS_AHEAD: usize = 128;
+
+/// Answers every digest at one glance, and tests those that are left open, group by
+/// group. Who is left open is a sum, not a branch. Every glance follows a request, so
+/// that memory and processor are both busy. Where a digest would be is computed
+/// again for each: that is less work than to keep it.
 #[inline(always)]
 pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &impl Glances) {
     assert_eq!(digests.len(), found.len(), "one answer for each digest");
-    let Some(&first) = digests.first() else { return };
-    let mut group = [probes.locate(first); GROUP];
+    digests.iter().take(AHEAD).for_each(|&digest| probes.prefetch(digest));
     let mut open = [0; GROUP];
-    for (digests, found) in digests.chunks(GROUP).zip(found.chunks_mut(GROUP)) {
-        for (probe, &digest) in group.iter_mut().zip(digests) {
-            *probe = probes.locate(digest);
-            probes.prefetch(probe);
-        }
+    for (start, found) in (0..).step_by(GROUP).zip(found.chunks_mut(GROUP)) {
+        let digests = &digests[start..];
         let mut count = 0;
-        for (index, (found, probe)) in found.iter_mut().zip(&group).enumerate() {
-            let glance = probes.glance(probe);
+        for (index, (found, &digest)) in found.iter_mut().zip(digests).enumerate() {
+            // Behind their end this may be the caller's next slice.
+            prefetch(digests, index + DIGESTS_AHEAD);
+            if let Some(&later) = digests.get(index + AHEAD) {
+                probes.prefetch(later);
+            }
+            let glance = probes.glance(digest);
             *found = glance.found;
             // Written in any case, and kept if it is counted. It is at most the
             // index, which is below `GROUP`.
@@ -116,7 +134,7 @@ pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &imp
             count += usize::from(glance.open);
         }
         for &index in &open[..count] {
-            found[index] = probes.test(&group[index]);
+            found[index] = probes.test(digests[index]);
         }
     }
 }
@@ -209,32 +227,29 @@ mod tests {
     struct Glimpsed {
         evens: Evens,
         is_open: fn(u64) -> bool,
-    }
-
-    impl Probes for Glimpsed {
-        type Probe = u64;
-
-        fn locate(&self, digest: Digest) -> u64 {
-            self.evens.locate(digest)
-        }
-
-        fn prefetch(&self, word: &u64) {
-            self.evens.prefetch(word);
-        }
-
-        fn test(&self, word: &u64) -> bool {
-            assert!((self.is_open)(*word), "{word} was answered at a glance");
-            self.evens.test(word)
-        }
+        open: RefCell<Vec<u64>>,
     }
 
     impl Glances for Glimpsed {
-        fn glance(&self, word: &u64) -> Glance {
-            if (self.is_open)(*word) {
-                // Wrong, and not to be believed.
-                return Glance { found: !word.is_multiple_of(2), open: true };
+        fn prefetch(&self, digest: Digest) {
+            self.evens.prefetch(&self.evens.locate(digest));
+        }
+
+        fn glance(&self, digest: Digest) -> Glance {
+            let word = self.evens.locate(digest);
+            let (even, open) = (self.evens.test(&word), (self.is_open)(word));
+            if open {
+                self.open.borrow_mut().push(word);
             }
-            Glance { found: self.evens.test(word), open: false }
+            // Wrong where it is open, and not to be believed.
+            Glance { found: even != open, open }
+        }
+
+        fn test(&self, digest: Digest) -> bool {
+            let (word, mut open) = (self.evens.locate(digest), self.open.borrow_mut());
+            let at = open.iter().position(|&left| left == word);
+            open.remove(at.expect("a glance left it open, and it was not tested yet"));
+            word.is_multiple_of(2)
         }
     }
 
@@ -247,12 +262,14 @@ mod tests {
                 let digests = (0..len as u64).map(|index| Digest::new([7 + 3 * index, 0]));
                 let digests: Vec<Digest> = digests.collect();
                 let mut found: Vec<bool> = (0..len).map(|index| index % 2 == 0).collect();
-                let glimpsed = Glimpsed { evens: Evens::default(), is_open };
+                let glimpsed =
+                    Glimpsed { evens: Evens::default(), is_open, open: RefCell::default() };
                 glance_at_all(&digests, &mut found, &glimpsed);
                 assert!((0..len).all(|index| found[index] == (index % 2 == 1)), "{len} digests");
-                let Evens { on_their_way, most } = glimpsed.evens;
+                let Glimpsed { evens: Evens { on_their_way, most }, open, .. } = glimpsed;
                 assert!(on_their_way.into_inner().is_empty(), "{len} digests: one is waiting");
-                assert_eq!(most.into_inner(), len.min(GROUP), "{len} digests");
+                assert!(open.into_inner().is_empty(), "{len} digests: one is open");
+                assert_eq!(most.into_inner(), len.min(AHEAD + 1), "{len} digests");
             }
         }
     }

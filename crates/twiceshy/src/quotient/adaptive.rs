@@ -383,21 +383,19 @@ impl<R: Rule> Work for Queries<'_, R> {
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
         match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Probing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words, blocks: () }),
+            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words }),
         }
     }
 }
 
 /// The steps of many queries.
-struct Probing<'a, R, W, B> {
+struct Probing<'a, R, W> {
     filter: &'a Adaptive<R>,
     words: W,
-    /// What a glance sees, where it sees anything.
-    blocks: B,
 }
 
-impl<R: Rule, W: Words, B> Probes for Probing<'_, R, W, B> {
+impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
     type Probe = Place;
 
     #[inline(always)]
@@ -419,13 +417,31 @@ impl<R: Rule, W: Words, B> Probes for Probing<'_, R, W, B> {
     }
 }
 
-impl<R: Rule, W: Words> Glances for Probing<'_, R, W, ByteBlocks<'_>> {
+/// The steps of many queries where remainders have a byte.
+struct Glancing<'a, R, W> {
+    filter: &'a Adaptive<R>,
+    words: W,
+    blocks: ByteBlocks<'a>,
+}
+
+impl<R: Rule, W: Words> Glances for Glancing<'_, R, W> {
+    #[inline(always)]
+    fn prefetch(&self, digest: Digest) {
+        self.blocks.prefetch(self.filter.place(digest).quotient);
+    }
+
     /// Whatever may be there is left open: what it has learned has to be looked at.
     #[inline(always)]
-    fn glance(&self, place: &Place) -> Glance {
+    fn glance(&self, digest: Digest) -> Glance {
+        let place = self.filter.place(digest);
         let seen = self.blocks.glance(self.words, place.quotient);
-        let may_be = self.filter.rule.may_be_among(self.words, seen.slots, place);
+        let may_be = self.filter.rule.may_be_among(self.words, seen.slots, &place);
         Glance { found: false, open: seen.occupied & (seen.far | may_be) }
+    }
+
+    #[inline(always)]
+    fn test(&self, digest: Digest) -> bool {
+        self.filter.holds_with(self.words, &self.filter.place(digest))
     }
 }
 

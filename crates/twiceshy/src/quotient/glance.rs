@@ -14,6 +14,7 @@
 //! below_end     0 0 1 1 1 1 1 1 1 1 1 1      ends before slot 10
 //! ```
 
+use crate::bits::prefetch::prefetch;
 use crate::bits::word::{Words, low_bits};
 
 use super::block::{ByteBlock, Bytes, Head, SLOTS};
@@ -40,6 +41,25 @@ pub(crate) struct Seen {
 impl<'a> ByteBlocks<'a> {
     pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
         ByteBlocks { bytes, stride }
+    }
+
+    /// Asks for all of a quotient's block, and for the byte behind it: there the next
+    /// block starts, where a run may go on.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, quotient: usize) {
+        // One by one: batches were a quarter slower with an iterator.
+        let [first, middle, behind] = self.asked_for(quotient);
+        prefetch(self.bytes, first);
+        prefetch(self.bytes, middle);
+        prefetch(self.bytes, behind);
+    }
+
+    /// A byte of every line that has a byte of a quotient's block or the one behind it,
+    /// where blocks have at most 128 bytes.
+    #[inline(always)]
+    fn asked_for(self, quotient: usize) -> [usize; 3] {
+        let at = quotient / SLOTS * self.stride;
+        [at, at + self.stride / 2, at + self.stride]
     }
 
     /// Looks at a quotient's run.
@@ -115,6 +135,23 @@ mod tests {
                 }
             }
             counts
+        }
+    }
+
+    #[test]
+    fn all_lines_of_a_block_are_asked_for_wherever_it_starts() {
+        for stride in SLOTS..=128 {
+            let blocks = ByteBlocks::new(&[], stride);
+            for (block, start) in (0..3).flat_map(|block| (0..64).map(move |at| (block, at))) {
+                let line = |byte: usize| (start + byte) / 64;
+                let asked = blocks.asked_for(block * SLOTS + 63).map(line);
+                let needed = block * stride..=(block + 1) * stride;
+                for byte in needed.clone() {
+                    assert!(asked.contains(&line(byte)), "stride {stride}, block {block}");
+                }
+                let lines = line(*needed.start())..=line(*needed.end());
+                assert!(asked.iter().all(|line| lines.contains(line)), "stride {stride}");
+            }
         }
     }
 

@@ -294,21 +294,19 @@ impl Work for Queries<'_> {
     fn run(self, words: impl Words) {
         let Queries { filter, digests, found } = self;
         match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Probing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words, blocks: () }),
+            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words }),
         }
     }
 }
 
 /// The steps of many queries.
-struct Probing<'a, W, B> {
+struct Probing<'a, W> {
     filter: &'a Rsqf,
     words: W,
-    /// What a glance sees, where it sees anything.
-    blocks: B,
 }
 
-impl<W: Words, B> Probes for Probing<'_, W, B> {
+impl<W: Words> Probes for Probing<'_, W> {
     type Probe = Fingerprint;
 
     #[inline(always)]
@@ -327,11 +325,29 @@ impl<W: Words, B> Probes for Probing<'_, W, B> {
     }
 }
 
-impl<W: Words> Glances for Probing<'_, W, ByteBlocks<'_>> {
+/// The steps of many queries where remainders have a byte.
+struct Glancing<'a, W> {
+    filter: &'a Rsqf,
+    words: W,
+    blocks: ByteBlocks<'a>,
+}
+
+impl<W: Words> Glances for Glancing<'_, W> {
     #[inline(always)]
-    fn glance(&self, fingerprint: &Fingerprint) -> Glance {
-        let seen = self.blocks.glance(self.words, fingerprint.quotient);
-        Glance { found: seen.slots.any(fingerprint.remainder), open: seen.far }
+    fn prefetch(&self, digest: Digest) {
+        self.blocks.prefetch(self.filter.fingerprint(digest).quotient);
+    }
+
+    #[inline(always)]
+    fn glance(&self, digest: Digest) -> Glance {
+        let Fingerprint { quotient, remainder } = self.filter.fingerprint(digest);
+        let seen = self.blocks.glance(self.words, quotient);
+        Glance { found: seen.slots.any(remainder), open: seen.far }
+    }
+
+    #[inline(always)]
+    fn test(&self, digest: Digest) -> bool {
+        Query { filter: self.filter, word: digest.word(0) }.run(self.words)
     }
 }
 
