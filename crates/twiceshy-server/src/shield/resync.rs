@@ -1,7 +1,7 @@
 //! Resync: what the store has becomes what the filter knows.
 //!
 //! One scan of the store. Keys that the sidecar does not know are added as they
-//! come. The scan's digests are remembered in a [`Seen`]; when it is done, digests
+//! come, many at a time. The scan's digests are remembered in a [`Seen`]; when it is done, digests
 //! of the sidecar that it did not see are forgotten, unless somebody added them
 //! since it began or shortly before ([`changes`](super::changes)): nothing is
 //! denied that was acknowledged.
@@ -40,6 +40,10 @@ pub struct Resynced {
 
 /// Digests that are forgotten with one write, while who adds one of them has to wait.
 const FORGOTTEN_AT_ONCE: usize = 1 << 10;
+
+/// Keys that are added with one write. They are anywhere in the sidecar, and a write
+/// makes every page anew that it changes: the more at once, the fewer pages a key.
+const ADDED_AT_ONCE: usize = 1 << 19;
 
 /// Pieces that the sidecar is read in, as a power of two.
 const PIECES_BITS: u32 = 8;
@@ -95,20 +99,23 @@ impl<U: Upstream> Resyncing<U> {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Resynced, Failure> {
         let sidecar = &self.inner.sidecar;
-        let mut result = Resynced::default();
+        let (mut result, mut new) = (Resynced::default(), Vec::new());
         while let Some(keys) = chunks.blocking_recv() {
-            let mut new = Vec::new();
-            for key in &keys {
-                let digest = sidecar.digest(key);
+            result.keys += keys.len() as u64;
+            for key in keys {
+                let digest = sidecar.digest(&key);
                 self.seen.insert(digest);
                 if !sidecar.knows(digest)? {
                     new.push(key);
                 }
             }
-            result.keys += keys.len() as u64;
-            result.added += sidecar.added_many(&new)? as u64;
+            if new.len() >= ADDED_AT_ONCE {
+                result.added += sidecar.added_many(&new)? as u64;
+                new.clear();
+            }
             progress(result.keys, expected.max(result.keys));
         }
+        result.added += sidecar.added_many(&new)? as u64;
         Ok(result)
     }
 

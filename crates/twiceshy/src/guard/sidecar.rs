@@ -122,12 +122,15 @@ impl<S: Store> Sidecar<S> {
         self.guard.hasher.digest(key)
     }
 
-    /// Whether the sidecar was told of a key, by its digest: one read of the
-    /// guard's own store, and an exact answer.
+    /// Whether the sidecar was told of a key, by its digest, and exactly: one read of
+    /// the guard's own store, unless the filter knows better. It counts as no query.
     ///
     /// # Errors
     /// [`crate::Error::Remote`] when the guard's own store failed.
     pub fn knows(&self, digest: Digest) -> Result<bool> {
+        if !self.guard.shard(digest).contains(digest) {
+            return Ok(false);
+        }
         let mut known = false;
         self.guard.store.read(digest..=digest, &mut |_, _| known = true).map_err(Error::Remote)?;
         Ok(known)
