@@ -54,8 +54,8 @@ pub struct UpstreamArgs {
     #[arg(long)]
     no_resync_at_start: bool,
 
-    /// Connections to PostgreSQL for look-ups
-    #[arg(long, value_name = "N", default_value_t = 4,
+    /// Connections to PostgreSQL for look-ups: so many read its disk at once
+    #[arg(long, value_name = "N", default_value_t = 16,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     store_connections: usize,
 
