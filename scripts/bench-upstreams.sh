@@ -29,7 +29,7 @@ group=
 finish() {
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait
-  if [[ $group ]]; then rmdir "$group"; fi
+  if [[ $group ]]; then rmdir "$group" || true; fi
   rm -rf "$work"
 }
 trap finish EXIT
@@ -49,10 +49,11 @@ postgres() {
   started+=($!)
   until_ok "$programs/psql" -h 127.0.0.1 -p "$1" -U postgres -c 'SELECT 1'
 }
-# Starts a shield, for which `shield` is the port then: number of keys, store and flags.
+# Starts a shield, for which `shield` is the port then: number of keys, store and flags. Half
+# of the cores are left to the clients and the store, which are on this machine as well.
 shield() {
   shield=$(free)
-  "$twiceshy" serve --dir "$work/shield-$shield" --listen "127.0.0.1:$shield" --log warn --store "${@:2}" &
+  TOKIO_WORKER_THREADS=$((($(nproc) + 1) / 2)) "$twiceshy" serve --dir "$work/shield-$shield" --listen "127.0.0.1:$shield" --log warn --store "${@:2}" &
   started+=($!)
   for _ in $(seq 6000); do
     [[ $(redis-cli -p "$shield" dbsize 2>/dev/null) == "$1" ]] && return
@@ -163,7 +164,7 @@ shield "$large" "postgres://postgres@127.0.0.1:$pg/postgres" --table users --key
 # read is counted with the first one's, as soon as that has noticed.
 blocks() {
   local pid
-  while read -r pid; do sed -n 's/^read_bytes: //p' "/proc/$pid/io"; done <"$group/cgroup.procs" |
+  while read -r pid; do sed -n 's/^read_bytes: //p' "/proc/$pid/io" 2>/dev/null || true; done <"$group/cgroup.procs" |
     awk '{ sum += $1 } END { printf "%.0f", sum / 8192 }'
 }
 left() { "${psql[@]}" -c "SELECT 1 / (count(*) = 0)::int FROM pg_stat_activity WHERE application_name = 'pgbench'"; }

@@ -121,7 +121,8 @@ impl<'a> Session<'a> {
                 written = writer.write(&self.replies), if !self.replies.is_empty() => {
                     self.replies.advance(written?);
                     heard_at = Instant::now();
-                    if self.replies.is_empty() && self.replies.capacity() > KEPT {
+                    // `capacity` does not count the room of what has been written.
+                    if self.replies.is_empty() && self.replies.try_reclaim(KEPT + 1) {
                         self.replies = BytesMut::new();
                     }
                 }

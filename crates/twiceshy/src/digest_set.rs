@@ -2,7 +2,7 @@
 //!
 //! An insertion needs memory that is hardly ever in a cache, and nobody waits for its
 //! outcome. So it is put off: the memory is asked for, and the digest placed when
-//! [`LATE`] others have come after it, or when the set is next asked for anything.
+//! [`LATE`] others have come after it, or before the set is next visited or taken from.
 
 use std::fmt;
 use std::iter::from_fn;

@@ -247,7 +247,7 @@ impl MemorySet {
     /// An empty set with room for so many digests, 19.7 bytes for each from the start.
     /// Up to as many an insertion takes half the time of one into a set that grows,
     /// or less. One more, or digests that are no good hashes, make it a set that
-    /// grows: that insertion moves all of them, and has a list of them in between.
+    /// grows: that moves all of them once, and has a list of them in between.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         MemorySet { digests: DigestSet::with_capacity(capacity), ..Self::default() }

@@ -1,10 +1,10 @@
 //! Resync: what the store has becomes what the filter knows.
 //!
 //! One scan of the store. Keys that the sidecar does not know are added as they
-//! come, many at a time. The scan's digests are remembered in a [`Seen`]; when it is done, digests
-//! of the sidecar that it did not see are forgotten, unless somebody added them
-//! since it began or shortly before ([`changes`](super::changes)): nothing is
-//! denied that was acknowledged.
+//! come; at first, while nobody waits for the filter, many at a time. The scan's
+//! digests are remembered in a [`Seen`]; when it is done, digests of the sidecar that
+//! it did not see are forgotten, unless somebody added them since it began or shortly
+//! before ([`changes`](super::changes)): nothing is denied that was acknowledged.
 //!
 //! Who waits for a resync may go away at any moment; what is being done for it on
 //! another thread is done to its end. So that which protects the work goes with the
@@ -41,9 +41,10 @@ pub struct Resynced {
 /// Digests that are forgotten with one write, while who adds one of them has to wait.
 const FORGOTTEN_AT_ONCE: usize = 1 << 10;
 
-/// Keys that are added with one write. They are anywhere in the sidecar, and a write
-/// makes every page anew that it changes: the more at once, the fewer pages a key.
-const ADDED_AT_ONCE: usize = 1 << 19;
+/// Keys that are added with one write as long as nobody relies on the filter. They are
+/// anywhere in the sidecar, and a write makes every page anew that it changes: the
+/// more at once, the fewer pages a key. These take about 80 MB meanwhile.
+const ADDED_AT_ONCE: usize = 1 << 18;
 
 /// Pieces that the sidecar is read in, as a power of two.
 const PIECES_BITS: u32 = 8;
@@ -57,8 +58,10 @@ pub(super) async fn resync<U: Upstream>(
     let expected = inner.upstream.estimate().await?.max(inner.sidecar.guard().stats().keys);
     let resyncing = Resyncing::begin(Arc::clone(inner), expected, turn);
     let (send, receive) = mpsc::channel(4);
+    // Who changes the filter has to wait for a write: later they are small.
+    let at_once = if inner.is_trusted() { 1 } else { ADDED_AT_ONCE };
     let absorb = blocking(move || {
-        let absorbed = resyncing.absorb(receive, expected, progress)?;
+        let absorbed = resyncing.absorb(receive, at_once, expected, progress)?;
         Ok((resyncing, absorbed))
     });
     let (scanned, absorbed) = tokio::join!(inner.upstream.scan(send), absorb);
@@ -91,10 +94,11 @@ impl<U: Upstream> Resyncing<U> {
         Resyncing { inner, seen, _turn: turn }
     }
 
-    /// Adds the keys that are not known yet.
+    /// Adds the keys that are not known yet, when there are `at_once` of them or more.
     fn absorb(
         &self,
         mut chunks: mpsc::Receiver<Vec<Bytes>>,
+        at_once: usize,
         expected: u64,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Resynced, Failure> {
@@ -102,20 +106,20 @@ impl<U: Upstream> Resyncing<U> {
         let (mut result, mut new) = (Resynced::default(), Vec::new());
         while let Some(keys) = chunks.blocking_recv() {
             result.keys += keys.len() as u64;
-            for key in keys {
-                let digest = sidecar.digest(&key);
+            for key in &keys {
+                let digest = sidecar.digest(key);
                 self.seen.insert(digest);
                 if !sidecar.knows(digest)? {
-                    new.push(key);
+                    new.push(digest);
                 }
             }
-            if new.len() >= ADDED_AT_ONCE {
-                result.added += sidecar.added_many(&new)? as u64;
+            if new.len() >= at_once {
+                result.added += sidecar.added_digests(&new)? as u64;
                 new.clear();
             }
             progress(result.keys, expected.max(result.keys));
         }
-        result.added += sidecar.added_many(&new)? as u64;
+        result.added += sidecar.added_digests(&new)? as u64;
         Ok(result)
     }
 
@@ -153,7 +157,42 @@ fn range(piece: u64) -> RangeInclusive<Digest> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+    use tokio::runtime::Runtime;
+
     use super::*;
+    use crate::shield::tests::Empty;
+    use crate::{Shield, ShieldOptions};
+
+    #[test]
+    fn every_key_of_every_chunk_is_added_however_many_at_once() {
+        let runtime = Runtime::new().expect("a runtime");
+        for at_once in [1, 2, 3, 4, 100] {
+            let directory = TempDir::new().expect("a directory");
+            let options = ShieldOptions {
+                directory: directory.path().into(),
+                resync: None,
+                resync_at_start: true,
+            };
+            let shield = runtime.block_on(Shield::open(Empty, &options, |_, _| ()));
+            let inner = Arc::clone(&shield.expect("opened").inner);
+            let turn = runtime.block_on(Arc::clone(&inner.resyncing).lock_owned());
+            let resyncing = Resyncing::begin(Arc::clone(&inner), 9, turn);
+            let (send, receive) = mpsc::channel(16);
+            let keys = ["a", "b", "c", "a", "d", "e", "f", "g", "h"];
+            for chunk in keys.chunks(2) {
+                let chunk = chunk.iter().map(|key| Bytes::from_static(key.as_bytes())).collect();
+                send.try_send(chunk).expect("room for all chunks");
+            }
+            drop(send);
+            let done = resyncing.absorb(receive, at_once, 9, |_, _| ()).expect("no trouble");
+            assert_eq!((done.keys, done.added), (9, 8), "{at_once} at once");
+            for key in keys {
+                let known = inner.sidecar.knows(inner.sidecar.digest(key)).expect("no trouble");
+                assert!(known, "{key}, {at_once} at once");
+            }
+        }
+    }
 
     #[test]
     fn pieces_are_all_digests_once() {

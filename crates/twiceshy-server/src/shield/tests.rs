@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::*;
 
 /// A store that has nothing.
-struct Empty;
+pub(super) struct Empty;
 
 impl Upstream for Empty {
     const WRITES: bool = false;

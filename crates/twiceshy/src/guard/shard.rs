@@ -343,10 +343,12 @@ impl Writer<'_> {
     }
 
     fn count_in_pending(&self, range: &RangeInclusive<Digest>, digests: &mut Vec<Digest>) {
-        for &digest in self.pending.range(range.clone()) {
-            if let Err(index) = digests.binary_search(&digest) {
-                digests.insert(index, digest);
-            }
+        let pending = self.pending.range(range.clone()).copied();
+        let new: Vec<Digest> =
+            pending.filter(|digest| digests.binary_search(digest).is_err()).collect();
+        if !new.is_empty() {
+            digests.extend(new);
+            digests.sort_unstable();
         }
     }
 

@@ -95,9 +95,16 @@ impl<S: Store> Sidecar<S> {
     /// # Errors
     /// [`crate::Error::Remote`] when the guard's own store failed.
     pub fn added_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
-        let digests: Vec<_> =
-            keys.iter().map(|key| (self.guard.hasher.digest(key), Vec::new())).collect();
-        self.guard.write(digests)
+        let digests: Vec<Digest> = keys.iter().map(|key| self.digest(key)).collect();
+        self.added_digests(&digests)
+    }
+
+    /// [`Sidecar::added_many`] for keys whose digests are at hand.
+    ///
+    /// # Errors
+    /// [`crate::Error::Remote`] when the guard's own store failed.
+    pub fn added_digests(&self, digests: &[Digest]) -> Result<usize> {
+        self.guard.write(digests.iter().map(|&digest| (digest, Vec::new())).collect())
     }
 
     /// A key is stored no longer. `false` when it was not known.

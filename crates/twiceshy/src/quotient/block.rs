@@ -236,9 +236,11 @@ impl Blocks {
         self.count += 1;
     }
 
-    /// What many queries see of them at once, where remainders have a byte.
+    /// What many queries see of them at once, where remainders have a byte and blocks
+    /// are not larger than one glance is good for.
     pub(crate) fn of_bytes(&self) -> Option<ByteBlocks<'_>> {
-        (self.width == 8).then(|| ByteBlocks::new(&self.bytes, self.stride))
+        let few = self.width == 8 && self.stride <= ByteBlocks::LARGEST;
+        few.then(|| ByteBlocks::new(&self.bytes, self.stride))
     }
 
     #[inline(always)]

@@ -39,6 +39,10 @@ pub(crate) struct Seen {
 }
 
 impl<'a> ByteBlocks<'a> {
+    /// The largest block, in bytes: three requests reach all of its lines. That of
+    /// selectors stored plainly is larger, and a match in it is left open anyway.
+    pub(super) const LARGEST: usize = 128;
+
     pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
         ByteBlocks { bytes, stride }
     }
@@ -54,8 +58,7 @@ impl<'a> ByteBlocks<'a> {
         prefetch(self.bytes, behind);
     }
 
-    /// A byte of every line that has a byte of a quotient's block or the one behind it,
-    /// where blocks have at most 128 bytes.
+    /// A byte of every line that has a byte of a quotient's block or the one behind it.
     #[inline(always)]
     fn asked_for(self, quotient: usize) -> [usize; 3] {
         let at = quotient / SLOTS * self.stride;
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn all_lines_of_a_block_are_asked_for_wherever_it_starts() {
-        for stride in SLOTS..=128 {
+        for stride in SLOTS..=ByteBlocks::LARGEST {
             let blocks = ByteBlocks::new(&[], stride);
             for (block, start) in (0..3).flat_map(|block| (0..64).map(move |at| (block, at))) {
                 let line = |byte: usize| (start + byte) / 64;

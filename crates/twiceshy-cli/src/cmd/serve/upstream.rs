@@ -54,8 +54,9 @@ pub struct UpstreamArgs {
     #[arg(long)]
     no_resync_at_start: bool,
 
-    /// Connections to PostgreSQL for look-ups: so many read its disk at once
-    #[arg(long, value_name = "N", default_value_t = 16,
+    /// Connections to PostgreSQL for look-ups, which can read its disk at once; a
+    /// resync takes one more
+    #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     store_connections: usize,
 
