@@ -53,11 +53,18 @@ impl DigestSet {
     /// Adds a digest, unless it is there.
     #[inline]
     pub(crate) fn insert(&mut self, digest: Digest) {
+        self.prepare(digest);
+        self.late[self.next] = Some(digest);
+        self.next = (self.next + 1) % LATE;
+    }
+
+    /// Makes room for a digest among the late ones, and asks for its memory.
+    #[inline]
+    pub(crate) fn prepare(&mut self, digest: Digest) {
         self.placed.prefetch(digest);
-        if let Some(due) = self.late[self.next].replace(digest) {
+        if let Some(due) = self.late[self.next].take() {
             self.placed.insert(due);
         }
-        self.next = (self.next + 1) % LATE;
     }
 
     /// Places all digests.
@@ -218,6 +225,10 @@ mod tests {
                             _ => pattern(&mut rng),
                         };
                         pool.push(digest);
+                        if rng.below(2) == 0 {
+                            set.prepare(digest);
+                            assert_eq!(set.len(), oracle.len(), "that changed nothing");
+                        }
                         set.insert(digest);
                         oracle.insert(digest);
                     } else {

@@ -79,6 +79,11 @@ pub trait Ordered {
     /// Whatever keeps the remote from writing; it is then unchanged.
     fn insert(&mut self, digest: Digest) -> Result<(), RemoteError>;
 
+    /// Says that a digest is likely to be inserted next, and that the filter is waiting
+    /// for memory of its own. A remote can ask for memory now, or do what it has put
+    /// off; others need not care. It is no access, and nothing that is seen changes.
+    fn prepare(&mut self, _digest: Digest) {}
+
     /// Removes a digest; `false` when it was not there.
     ///
     /// # Errors
@@ -304,6 +309,10 @@ impl Ordered for MemorySet {
         self.accesses.writes += 1;
         self.digests.insert(digest);
         Ok(())
+    }
+
+    fn prepare(&mut self, digest: Digest) {
+        self.digests.prepare(digest);
     }
 
     fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {

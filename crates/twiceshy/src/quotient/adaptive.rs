@@ -508,6 +508,9 @@ impl<R: Rule> Filter for Adaptive<R> {
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let place = self.place(digest);
+        // While the block is on its way the remote has time.
+        self.runs.prefetch(place.quotient);
+        remote.prepare(digest);
         if let Some(gap) = self.gap_among_untouched(&place) {
             remote.insert(digest).map_err(Error::Remote)?;
             let shift = self.runs.fill(gap, place.remainder(self.spec.f));
