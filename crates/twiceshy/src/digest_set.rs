@@ -53,10 +53,7 @@ impl DigestSet {
     /// Adds a digest, unless it is there.
     #[inline]
     pub(crate) fn insert(&mut self, digest: Digest) {
-        // There is room already if that was done, and nothing to ask for again.
-        if self.late[self.next].is_some() {
-            self.prepare(digest);
-        }
+        self.prepare(digest);
         self.late[self.next] = Some(digest);
         self.next = (self.next + 1) % LATE;
     }
