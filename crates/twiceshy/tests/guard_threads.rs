@@ -138,8 +138,8 @@ enum Step {
 
 /// A miss reads the store, which has had the steps `before`. Ahead of its lesson come
 /// the steps `meanwhile`, with keys of the same fingerprint: what was read is no
-/// longer true, and must teach nothing.
-fn overtaken_read_teaches_nothing(before: &[Step], meanwhile: &[Step]) {
+/// longer true, and the store is read again.
+fn overtaken_read_is_made_again(before: &[Step], meanwhile: &[Step]) {
     for text in SPECS.iter().filter(|text| is_adaptive(text)) {
         let mut tried = 0;
         for [first_key, second_key, missing] in likes() {
@@ -175,7 +175,7 @@ fn overtaken_read_teaches_nothing(before: &[Step], meanwhile: &[Step]) {
             for (key, stored) in keys.iter().zip(stored) {
                 assert!(guard.may_contain(key) || !stored, "{text}: a false negative");
             }
-            assert_eq!(guard.stats().postponed, 1, "{text}");
+            assert_eq!(guard.stats().postponed, 0, "{text}");
             assert_eq!(guard.check(), Ok(0), "{text}");
             for (key, stored) in keys.iter().zip(stored) {
                 let value = guard.get(key).expect("in memory");
@@ -189,20 +189,20 @@ fn overtaken_read_teaches_nothing(before: &[Step], meanwhile: &[Step]) {
 
 /// The new key's slot would be taken for one without an owner.
 #[test]
-fn a_read_that_a_put_has_overtaken_teaches_nothing() {
-    overtaken_read_teaches_nothing(&[Step::Put(0)], &[Step::Put(1)]);
+fn a_read_that_a_put_has_overtaken_is_made_again() {
+    overtaken_read_is_made_again(&[Step::Put(0)], &[Step::Put(1)]);
 }
 
 /// A key goes and another comes: the number of keys is the same.
 #[test]
-fn a_read_that_a_removal_and_a_put_have_overtaken_teaches_nothing() {
-    overtaken_read_teaches_nothing(&[Step::Put(0)], &[Step::Remove(0), Step::Put(1)]);
+fn a_read_that_a_removal_and_a_put_have_overtaken_is_made_again() {
+    overtaken_read_is_made_again(&[Step::Put(0)], &[Step::Remove(0), Step::Put(1)]);
 }
 
 /// What was read shows a key more than there are slots.
 #[test]
-fn a_read_that_a_removal_has_overtaken_teaches_nothing() {
-    overtaken_read_teaches_nothing(&[Step::Put(0), Step::Put(1)], &[Step::Remove(1)]);
+fn a_read_that_a_removal_has_overtaken_is_made_again() {
+    overtaken_read_is_made_again(&[Step::Put(0), Step::Put(1)], &[Step::Remove(1)]);
 }
 
 /// Lessons and snapshots change no key: what was read before them is as true as
@@ -239,6 +239,48 @@ fn a_read_that_another_lesson_has_overtaken_teaches() {
     }
 }
 
+/// A filter adapts while the store writes, which takes the store milliseconds: the
+/// keys that are on their way are neither forgotten nor mistaken for orphans.
+#[test]
+fn a_miss_is_fixed_while_the_store_writes() {
+    let put = |guard: &Guard<_>, key: &[u8]| assert!(guard.put(key, "value").expect("in memory"));
+    for text in SPECS.iter().filter(|text| is_adaptive(text)) {
+        let (mut tried, mut fixed) = (0, 0);
+        for [stored, other, missing] in likes() {
+            for (removes, when) in [(false, When::Before), (false, When::After)]
+                .into_iter()
+                .chain([(true, When::Before), (true, When::After)])
+            {
+                let (keeper, guard) = gated(text);
+                put(&guard, &stored);
+                if removes {
+                    put(&guard, &other);
+                }
+                if !guard.may_contain(&missing) {
+                    continue;
+                }
+                tried += 1;
+                let change = || {
+                    let news = if removes { guard.remove(&other) } else { guard.put(&other, "v") };
+                    assert!(news.expect("in memory"), "{text}");
+                };
+                let stopped = keeper.interleave(first(Call::Write, when), change, || {
+                    assert_eq!(guard.get(&missing).expect("in memory"), None);
+                    fixed += guard.stats().fixed;
+                });
+                assert!(stopped, "{text}: the store writes");
+                assert_eq!(guard.stats().postponed, 0, "{text}");
+                assert!(guard.may_contain(&stored), "{text}: a false negative");
+                assert!(guard.may_contain(&other) || removes, "{text}: a false negative");
+                assert_eq!(guard.check(), Ok(0), "{text}");
+                assert_eq!(guard.contains(&other).expect("in memory"), !removes, "{text}");
+            }
+        }
+        // One that stays unfixed found no better fingerprint among so few.
+        assert!(tried >= 12 && fixed * 2 > tried, "{text}: {fixed} of {tried}");
+    }
+}
+
 /// A put has changed the filter and not yet the store: who asks for its key finds
 /// none, and must not take the fingerprint for one without an owner.
 #[test]
@@ -260,7 +302,9 @@ fn a_fingerprint_that_waits_for_its_record_is_not_dropped() {
             let value = guard.get(&key).expect("in memory");
             assert_eq!(value.as_deref(), Some(&b"value"[..]), "{text}: a false negative");
         }
-        assert!(guard.stats().postponed >= 200 && guard.stats().growths > 0, "{text}");
+        let stats = guard.stats();
+        assert!(stats.growths > 0, "{text}");
+        assert_eq!((stats.postponed, stats.false_positives), (0, 0), "{text}: a put is no miss");
         assert_eq!(guard.check(), Ok(0), "{text}");
     }
 }
@@ -428,7 +472,6 @@ impl<S: Store> Stress<S> {
         self.compared.load(Ordering::Relaxed) > 100
             && snapshots > 3
             && stats.growths > 3
-            && stats.postponed > 0
             && (stats.fixed > 0) == learns
     }
 

@@ -1,17 +1,23 @@
 //! One shard of a guard: a filter that many read and one changes.
 //!
 //! ```text
-//! writers   held by whoever changes the shard, from its first read of the store
-//!           to its last write: filter and store then agree
+//! writers   held by whoever stores or removes keys, from the first read of the store
+//!           to the last change: one such operation at a time
+//! pending   digests whose records are on their way into the store, or out of it; held
+//!           while the filter changes, and never while the store writes
 //! filter    locked for moments: to look, or to make a change that is planned
-//! version   odd while somebody stores or removes keys; even and the same again
-//!           means that what was read of the store in between is still true
+//! version   counts the digests that left `pending`: while it stays the same, what was
+//!           read of the store, with `pending`, is what the filter has fingerprints of
 //! ```
+//!
+//! At any moment when `pending` is not held, the filter has a fingerprint of each record of
+//! the store and of each pending digest, and (orphans aside) of no other. That is what
+//! adapting needs to know, so it need not wait for a write of the store to end.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{PoisonError, TryLockError};
 
 use crate::any::{OrderedFilter, load_ordered};
 use crate::digest::Digest;
@@ -24,10 +30,12 @@ use super::slice::Slice;
 use super::staged::Staged;
 use super::stats::{Counters, GuardStats, REMEMBERED};
 use super::store::Store;
+use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock};
 
 pub(super) struct Shard {
     slice: Slice,
     writers: Mutex<()>,
+    pending: Mutex<BTreeSet<Digest>>,
     filter: RwLock<Box<dyn OrderedFilter>>,
     /// Where the filter's blocks are.
     ahead: Ahead,
@@ -39,31 +47,28 @@ pub(super) struct Shard {
     pub(super) counters: Counters,
 }
 
-/// The right to change a shard.
+/// The right to store and remove keys of a shard.
 pub(super) struct Writer<'a> {
     shard: &'a Shard,
-    /// Digests of which the filter has the fingerprints and the store has no
-    /// records, yet or any more: what is read of the store counts them in.
-    pending: BTreeSet<Digest>,
-    purpose: Purpose,
     _lock: MutexGuard<'a, ()>,
 }
 
-/// What somebody wants with the right to change a shard.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// To store or remove keys: what others are reading may no longer be true.
-    Store,
-    /// To let the filter learn, or to have it to oneself: the keys stay.
-    Hold,
-}
-
 impl Drop for Writer<'_> {
+    /// What is still pending has been written, or has failed to be: from now on the store
+    /// says which.
     fn drop(&mut self) {
-        if self.purpose == Purpose::Store {
-            self.shard.version.fetch_add(1, Ordering::Release);
+        let mut filter = self.shard.change();
+        if !filter.pending.is_empty() {
+            filter.pending.clear();
+            filter.outdate_reads();
         }
     }
+}
+
+/// The right to change a shard's filter.
+struct Changing<'a> {
+    shard: &'a Shard,
+    pending: MutexGuard<'a, BTreeSet<Digest>>,
 }
 
 impl Shard {
@@ -74,6 +79,7 @@ impl Shard {
             capacity: AtomicUsize::new(stats.capacity),
             slice,
             writers: Mutex::new(()),
+            pending: Mutex::new(BTreeSet::new()),
             ahead: Ahead::of(&*filter),
             filter: RwLock::new(filter),
             version: AtomicU64::new(0),
@@ -89,10 +95,10 @@ impl Shard {
         self.look(|filter| filter.contains(inner))
     }
 
-    /// [`Shard::contains`] for many.
-    pub(super) fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        let inner: Vec<Digest> = digests.iter().map(|&digest| self.slice.inner(digest)).collect();
-        self.look(|filter| filter.contains_many(&inner, found));
+    /// Asks memory for the part of the filter that [`Shard::contains`] looks at.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, digest: Digest) {
+        self.ahead.prefetch(self.slice.inner(digest));
     }
 
     /// Looks at the filter. A panic of another thread does not bother: a filter
@@ -113,25 +119,27 @@ impl Shard {
         }
     }
 
-    /// Waits for the right to change the shard.
+    /// Waits for the right to store and remove keys. Whoever has it also knows that
+    /// store and filter have the same keys until it is used.
     pub(super) fn writer(&self) -> Writer<'_> {
-        self.begin(Purpose::Store, self.lock())
+        let lock = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        Writer { shard: self, _lock: lock }
     }
 
-    /// Waits until nobody changes the shard, and keeps it so.
-    pub(super) fn hold(&self) -> Writer<'_> {
-        self.begin(Purpose::Hold, self.lock())
+    /// Waits for the right to change the filter: for moments, unless it grows.
+    fn change(&self) -> Changing<'_> {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        Changing { shard: self, pending }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn begin<'a>(&'a self, purpose: Purpose, lock: MutexGuard<'a, ()>) -> Writer<'a> {
-        if purpose == Purpose::Store {
-            self.version.fetch_add(1, Ordering::AcqRel);
-        }
-        Writer { shard: self, pending: BTreeSet::new(), purpose, _lock: lock }
+    /// The right to change the filter, unless somebody has it.
+    fn try_change(&self) -> Option<Changing<'_>> {
+        let pending = match self.pending.try_lock() {
+            Ok(pending) => pending,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Changing { shard: self, pending })
     }
 
     /// Looks for the record of a digest that was answered "maybe", if the store has
@@ -216,22 +224,22 @@ impl Shard {
         store.read(self.slice.outer_range(range), each).map_err(Error::Remote)
     }
 
-    /// Tells the filter of a false positive, with the read that proved it one;
-    /// `None` if the shard has changed since, or is changing: the read may no
-    /// longer be true, and a filter that learns from it may deny a key.
-    pub(super) fn learn(&self, evidence: Evidence, store: &impl Store) -> Result<Option<Adapted>> {
-        let lock = match self.writers.try_lock() {
-            Ok(lock) => lock,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(None),
-        };
-        if self.version.load(Ordering::Acquire) != evidence.version {
-            return Ok(None);
-        }
+    /// Tells the filter of a false positive, with the read that proved it one; `None` if
+    /// somebody is changing the filter just now. A read that a write has overtaken is made
+    /// again: a filter that adapts to it may deny a key.
+    pub(super) fn adapt(
+        &self,
+        mut evidence: Evidence,
+        store: &impl Store,
+    ) -> Result<Option<Adapted>> {
+        let Some(mut filter) = self.try_change() else { return Ok(None) };
         let inner = evidence.inner;
-        let adapt =
-            |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.adapt(inner, remote);
-        self.begin(Purpose::Hold, lock).change(evidence.staged(), store, adapt).map(Some)
+        let mut staged = Staged::default();
+        if self.version.load(Ordering::Acquire) == evidence.version {
+            filter.count_in_pending(&evidence.range, &mut evidence.digests);
+            staged = evidence.staged();
+        }
+        filter.make(staged, store, |filter, remote| filter.adapt(inner, remote)).map(Some)
     }
 }
 
@@ -260,7 +268,8 @@ impl Writer<'_> {
     /// Adds a fingerprint, before the store gets the record of the digest that
     /// the evidence is of; `false` if there is one already. A full filter grows.
     pub(super) fn insert(&mut self, mut evidence: Evidence, store: &impl Store) -> Result<bool> {
-        self.count_in_pending(&evidence.range, &mut evidence.digests);
+        let mut filter = self.shard.change();
+        filter.count_in_pending(&evidence.range, &mut evidence.digests);
         if evidence.proves_stored() {
             return Ok(false);
         }
@@ -270,43 +279,76 @@ impl Writer<'_> {
         let Shard { keys, capacity, .. } = self.shard;
         let mut room = capacity.load(Ordering::Relaxed);
         if keys.load(Ordering::Relaxed) >= room {
-            self.grow(room, store)?;
+            filter.grow(room, store)?;
         }
-        let mut outcome = self.change(evidence.staged(), store, insert);
+        let mut outcome = filter.make(evidence.staged(), store, insert);
         while let Err(Error::Full { .. }) = outcome {
-            self.grow(room, store)?;
-            outcome = self.change(Staged::default(), store, insert);
+            filter.grow(room, store)?;
+            outcome = filter.make(Staged::default(), store, insert);
             room = capacity.load(Ordering::Relaxed);
             room += room / 2 + 1;
         }
         outcome?;
         keys.fetch_add(1, Ordering::Relaxed);
-        self.pending.insert(inner);
+        filter.pending.insert(inner);
         Ok(true)
     }
 
-    /// The store has removed the record of a digest whose fingerprint is still to
-    /// be taken out.
-    pub(super) fn gone(&mut self, digest: Digest) {
-        self.pending.insert(self.shard.slice.inner(digest));
+    /// The store is about to remove the record of a digest.
+    pub(super) fn goes(&mut self, digest: Digest) {
+        self.shard.change().pending.insert(self.shard.slice.inner(digest));
     }
 
-    /// Takes the fingerprint of a digest out that is [`Writer::gone`]; the evidence
-    /// is of it, and read since.
+    /// Takes the fingerprint of a digest out whose record the store has removed; the
+    /// evidence is of it, and read since.
     pub(super) fn remove(&mut self, mut evidence: Evidence, store: &impl Store) -> Result<()> {
-        self.count_in_pending(&evidence.range, &mut evidence.digests);
+        let mut filter = self.shard.change();
+        filter.count_in_pending(&evidence.range, &mut evidence.digests);
         let inner = evidence.inner;
-        let remove =
-            |filter: &mut dyn OrderedFilter, remote: &mut Staged| filter.remove(inner, remote);
-        self.change(evidence.staged(), store, remove)?;
-        self.pending.remove(&inner);
+        filter.make(evidence.staged(), store, |filter, remote| filter.remove(inner, remote))?;
+        filter.pending.remove(&inner);
+        filter.outdate_reads();
         self.shard.keys.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Changes the filter; what it wants to read of the store is read while
-    /// nobody has to wait for it.
-    fn change<T>(
+    /// Verifies the filter against the store; returns how many fingerprints more
+    /// than keys it has.
+    pub(super) fn check(&self, store: &impl Store) -> Result<u64, String> {
+        let filter = self.shard.change();
+        let digests = filter.digests(&EVERY_DIGEST, store).map_err(|error| error.to_string())?;
+        self.shard.look(|filter| {
+            if let Some(denied) = digests.iter().find(|digest| !filter.contains(**digest)) {
+                return Err(format!("{denied:?} is stored and is answered \"absent\""));
+            }
+            let (held, keys) = (filter.stats().len, digests.len());
+            match held.checked_sub(keys) {
+                None => Err(format!("{held} fingerprints for {keys} keys")),
+                Some(0) => {
+                    let mut staged = Staged::default();
+                    staged.add(EVERY_DIGEST, digests);
+                    filter.check(&mut staged).map(|()| 0)
+                }
+                // Which slots are the orphans' nobody knows; what needs no keys
+                // is verified by who loads it.
+                Some(orphans) => match load_ordered(&filter.save()) {
+                    Ok(_) => Ok(orphans as u64),
+                    Err(broken) => Err(broken.to_string()),
+                },
+            }
+        })
+    }
+}
+
+impl Changing<'_> {
+    /// A digest has left `pending`, so the list of a read from before may be wrong.
+    fn outdate_reads(&mut self) {
+        self.shard.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Makes a change of the filter. What it wants to read of the store is read while
+    /// nobody has to wait for the filter.
+    fn make<T>(
         &mut self,
         mut staged: Staged,
         store: &impl Store,
@@ -350,32 +392,6 @@ impl Writer<'_> {
             digests.extend(new);
             digests.sort_unstable();
         }
-    }
-
-    /// Verifies the filter against the store; returns how many fingerprints more
-    /// than keys it has.
-    pub(super) fn check(&self, store: &impl Store) -> Result<u64, String> {
-        let digests = self.digests(&EVERY_DIGEST, store).map_err(|error| error.to_string())?;
-        self.shard.look(|filter| {
-            if let Some(denied) = digests.iter().find(|digest| !filter.contains(**digest)) {
-                return Err(format!("{denied:?} is stored and is answered \"absent\""));
-            }
-            let (held, keys) = (filter.stats().len, digests.len());
-            match held.checked_sub(keys) {
-                None => Err(format!("{held} fingerprints for {keys} keys")),
-                Some(0) => {
-                    let mut staged = Staged::default();
-                    staged.add(EVERY_DIGEST, digests);
-                    filter.check(&mut staged).map(|()| 0)
-                }
-                // Which slots are the orphans' nobody knows; what needs no keys
-                // is verified by who loads it.
-                Some(orphans) => match load_ordered(&filter.save()) {
-                    Ok(_) => Ok(orphans as u64),
-                    Err(broken) => Err(broken.to_string()),
-                },
-            }
-        })
     }
 
     /// Puts a filter with room for half as many keys again, and for `room` at

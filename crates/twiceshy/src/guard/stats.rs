@@ -27,7 +27,8 @@ pub struct GuardStats {
     /// that a filter of the same rate which does not adapt would have made, or
     /// fewer, since not all are remembered.
     pub spared: u64,
-    /// False positives that were not fixed, since the shard was being changed.
+    /// False positives that were not fixed, because the filter was being changed at that
+    /// moment.
     pub postponed: u64,
     /// Blocks of the filters that had spent their budget and forgot what they
     /// had learned.

@@ -12,6 +12,7 @@
 
 mod attack;
 mod bare;
+mod batches;
 mod engines;
 mod fjall_filters;
 mod gets;
@@ -51,6 +52,8 @@ enum What {
     Engines,
     /// Guarded and bare gets
     Gets,
+    /// Many gets at once
+    Batches,
     /// An attacker who repeats what got through
     Attack,
     /// The guard beside fjall's own filters
@@ -77,6 +80,7 @@ fn main() -> Outcome {
                 let fjall = args.only != Some(Only::Redb);
                 gets::table(directory.path(), args.keys, args.cache << 20, fjall)?;
             }
+            What::Batches => batches::table(args.keys)?,
             What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
             What::FjallFilters => {
                 fjall_filters::table(directory.path(), args.keys, args.queries)?;
