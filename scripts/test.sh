@@ -13,4 +13,5 @@ else
   cargo test --workspace --lib --bins --tests
 fi
 cargo test --workspace --doc
+bash scripts/loom.sh
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

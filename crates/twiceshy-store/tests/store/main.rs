@@ -1,6 +1,7 @@
 //! Guarded stores on a real disk, on good days and on bad ones.
 
 mod bad_days;
+mod beside_writes;
 mod crash;
 mod front_door;
 mod harness;

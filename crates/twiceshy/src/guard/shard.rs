@@ -30,7 +30,7 @@ use super::slice::Slice;
 use super::staged::Staged;
 use super::stats::{Counters, GuardStats, REMEMBERED};
 use super::store::Store;
-use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock};
+use super::sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock, yield_now};
 
 pub(super) struct Shard {
     slice: Slice,
@@ -132,14 +132,21 @@ impl Shard {
         Changing { shard: self, pending }
     }
 
-    /// The right to change the filter, unless somebody has it.
+    /// The right to change the filter, unless somebody has it for longer than a change
+    /// takes: a filter that grows, or a thread that lost its processor.
     fn try_change(&self) -> Option<Changing<'_>> {
-        let pending = match self.pending.try_lock() {
-            Ok(pending) => pending,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(Changing { shard: self, pending })
+        /// Under the model checker one try says as much as many.
+        const TRIES: usize = if cfg!(loom) { 1 } else { 16 };
+        for _ in 0..TRIES {
+            match self.pending.try_lock() {
+                Ok(pending) => return Some(Changing { shard: self, pending }),
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return Some(Changing { shard: self, pending: poisoned.into_inner() });
+                }
+                Err(TryLockError::WouldBlock) => yield_now(),
+            }
+        }
+        None
     }
 
     /// Looks for the record of a digest that was answered "maybe", if the store has

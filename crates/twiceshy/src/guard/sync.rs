@@ -4,13 +4,19 @@
 //! with the standard library.
 
 #[cfg(not(loom))]
-pub(super) use std::sync::{
-    Mutex, MutexGuard, RwLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+pub(super) use std::{
+    sync::{
+        Mutex, MutexGuard, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::yield_now,
 };
 
 #[cfg(loom)]
-pub(super) use loom::sync::{
-    Mutex, MutexGuard, RwLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+pub(super) use loom::{
+    sync::{
+        Mutex, MutexGuard, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::yield_now,
 };
