@@ -1,8 +1,9 @@
 //! What an embedded engine has to do to stand behind a guard.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use twiceshy::{Digest, RemoteError, Store};
+use twiceshy::{Digest, Header, RemoteError, Store};
 
 /// A store on a local disk. Records are keyed by their digests as 128-bit numbers,
 /// so that their order is the order of digests.
@@ -15,6 +16,29 @@ pub trait Engine: Store + Sized {
     /// # Errors
     /// [`OpenError::Locked`] when somebody has; whatever else is in the way.
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError>;
+
+    /// [`Engine::open`] for files that somebody may have put in place since they were
+    /// last closed: a copy that was made while they were written, say. Also tells whether
+    /// the engine has verified that they are together one state of the store, and not
+    /// parts of several. Engines that cannot tell say `false`.
+    ///
+    /// # Errors
+    /// As [`Engine::open`]; whatever shows that the parts do not belong together.
+    fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
+        Ok((Self::open(path, options)?, false))
+    }
+
+    /// Visits every record as of one moment, in order, while writes go on, until the
+    /// visitor has had enough. Returns the header of that moment. For backups.
+    ///
+    /// # Errors
+    /// Whatever keeps the engine from reading; that it has no such view.
+    fn visit_all(
+        &self,
+        _visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
+    ) -> Result<Option<Header>, RemoteError> {
+        Err("this engine makes no backups".into())
+    }
 
     /// Waits until every write that has returned survives the loss of power.
     ///

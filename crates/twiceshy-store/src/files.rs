@@ -5,7 +5,8 @@
 //!   records.redb      the engine's (a sidecar's: digests.redb)
 //!   secret            what makes digests of keys; 0600, made once
 //!   filter.snapshot   the filters as of some moment; of use until the next change
-//!   lock              empty; locked by who has the directory open
+//!   closed            what the engine's files were when they were last closed (seal.rs)
+//!   lock              empty; locked while the directory is open
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use twiceshy::KeyHasher;
 
 use crate::error::{Error, Result};
+use crate::seal;
 
 const SECRET: &str = "secret";
 const SNAPSHOT: &str = "filter.snapshot";
@@ -23,6 +25,8 @@ const LOCK: &str = "lock";
 /// A directory of ours, and of nobody else as long as this is there.
 pub(crate) struct Files {
     directory: PathBuf,
+    /// The engine's file or folder, from when it is opened until [`Files::close`].
+    engine: Option<PathBuf>,
     /// Engines lock their files when there are some; what comes before, the making
     /// of them, is under this lock. The system unlocks it when it is closed.
     _lock: File,
@@ -36,7 +40,7 @@ impl Files {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let lock = opened.map_err(failed("open", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Files { directory: directory.into(), _lock: lock }),
+            Ok(()) => Ok(Files { directory: directory.into(), engine: None, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: directory.into() }),
             Err(TryLockError::Error(error)) => Err(failed("lock", &path)(error)),
         }
@@ -77,20 +81,56 @@ impl Files {
         self.replace(SNAPSHOT, bytes)
     }
 
-    /// Takes a snapshot out of the way, if there is one.
-    pub(crate) fn remove_snapshot(&self) -> Result<()> {
-        let path = self.path(SNAPSHOT);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failed("remove", &path)(error))
-            }
-            _ => Ok(()),
+    pub(crate) fn has_snapshot(&self) -> bool {
+        self.path(SNAPSHOT).exists()
+    }
+
+    /// Whether the engine's files are as the last close left them.
+    pub(crate) fn is_intact(&self, engine: &Path) -> bool {
+        seal::is_intact(&self.directory, engine)
+    }
+
+    /// The engine has been opened and may write from now on.
+    pub(crate) fn opened(&mut self, engine: &Path) -> Result<()> {
+        self.engine = Some(engine.into());
+        seal::break_open(&self.directory).map_err(failed("write to", &self.directory))
+    }
+
+    /// The engine's file or folder, when it is open.
+    pub(crate) fn engine(&self) -> Option<&Path> {
+        self.engine.as_deref()
+    }
+
+    /// The engine has been closed: notes what it left. Dropping does the same.
+    pub(crate) fn close(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            // Without it the next to open the files verifies them.
+            let _ = seal::close(&self.directory, &engine);
         }
+    }
+
+    /// Removes what an unfinished backup has left.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let remove = || {
+            for entry in fs::read_dir(&self.directory)? {
+                let entry = entry?;
+                if entry.file_name() == LOCK {
+                    continue;
+                }
+                if entry.file_type()?.is_dir() {
+                    fs::remove_dir_all(entry.path())?;
+                } else {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        remove().map_err(failed("clear", &self.directory))
     }
 
     /// Puts a new file in place of an old one: whoever looks, also after a crash,
     /// sees one of the two.
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         let write = || {
             let mut file = private(&new)?;
@@ -107,6 +147,28 @@ impl Files {
             let _ = fs::remove_file(&new);
             failed("write", &path)(error)
         })
+    }
+}
+
+impl Drop for Files {
+    /// What has the engine has to be dropped before.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Whether there is anything of an engine at a path: a file or folder that is not empty.
+pub(crate) fn is_there(path: &Path) -> Result<bool> {
+    let look = || -> io::Result<bool> {
+        let metadata = fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Ok(fs::read_dir(path)?.next().is_some());
+        }
+        Ok(metadata.len() > 0)
+    };
+    match look() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        there => there.map_err(failed("look at", path)),
     }
 }
 

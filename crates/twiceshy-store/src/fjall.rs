@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 
 use fjall::config::FilterPolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _};
 use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
 use crate::engine::{Durability, Engine, EngineOptions, OpenError, from_number, to_number};
@@ -64,6 +64,25 @@ impl Engine for Fjall {
         Self::opened(path, options)
     }
 
+    fn visit_all(
+        &self,
+        visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
+    ) -> Result<Option<Header>, RemoteError> {
+        let view = self.database.snapshot();
+        for entry in view.iter(&self.records) {
+            let (digest, record) = entry.into_inner()?;
+            if visitor(to_digest(&digest)?, &record).is_break() {
+                break;
+            }
+        }
+        let value = |name| -> Result<Option<u64>, RemoteError> {
+            let Some(bytes) = view.get(&self.meta, name)? else { return Ok(None) };
+            Ok(Some(u64::from_le_bytes(bytes.as_ref().try_into()?)))
+        };
+        let (tag, generation) = (value(TAG)?, value(GENERATION)?);
+        Ok(tag.zip(generation).map(|(tag, generation)| Header { tag, generation }))
+    }
+
     fn sync(&self) -> Result<(), RemoteError> {
         Ok(self.database.persist(PersistMode::SyncAll)?)
     }
@@ -74,6 +93,13 @@ fn to_bytes(digest: Digest) -> [u8; 16] {
     to_number(digest).to_be_bytes()
 }
 
+fn to_digest(bytes: &[u8]) -> Result<Digest, RemoteError> {
+    let number = bytes
+        .try_into()
+        .map_err(|_| format!("a record's key has {} bytes instead of 16", bytes.len()))?;
+    Ok(from_number(u128::from_be_bytes(number)))
+}
+
 impl Store for Fjall {
     fn read(
         &self,
@@ -82,11 +108,7 @@ impl Store for Fjall {
     ) -> Result<(), RemoteError> {
         for entry in self.records.range(to_bytes(*range.start())..=to_bytes(*range.end())) {
             let (digest, record) = entry.into_inner()?;
-            let digest = digest
-                .as_ref()
-                .try_into()
-                .map_err(|_| format!("a record's key has {} bytes instead of 16", digest.len()))?;
-            visitor(from_number(u128::from_be_bytes(digest)), &record);
+            visitor(to_digest(&digest)?, &record);
         }
         Ok(())
     }
@@ -127,7 +149,8 @@ impl Store for Fjall {
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
-        let mut batch = self.database.batch().durability(Some(self.persist));
+        // On disk before any later record is, which has a table of its own.
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         batch.insert(&self.meta, TAG, header.tag.to_le_bytes());
         batch.insert(&self.meta, GENERATION, header.generation.to_le_bytes());
         Ok(batch.commit()?)

@@ -1,20 +1,25 @@
 //! [`Kept`]: a guard, and the directory that keeps it.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use twiceshy::{Guard, Sidecar};
+use twiceshy::{Guard, Sidecar, Store as _};
 
+use crate::backup::{CopyProgress, Source};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::files::Files;
+use crate::options::Origin;
 
 /// A guard or sidecar with its files. It is used as what it keeps; when it goes,
 /// it leaves a snapshot, and the next to open it has the filters at once.
 pub struct Kept<G: Guarding> {
     guarding: G,
+    /// Dropped when the engine is closed.
     files: Files,
+    origin: Origin,
     /// Held while a snapshot is taken and written, so that no older one follows.
     saving: Mutex<()>,
     closed: bool,
@@ -46,34 +51,96 @@ impl<E: Engine> Guarding for Sidecar<E> {
 }
 
 impl<G: Guarding> Kept<G> {
-    pub(crate) fn new(guarding: G, files: Files) -> Self {
-        Kept { guarding, files, saving: Mutex::new(()), closed: false }
+    pub(crate) fn new(guarding: G, files: Files, origin: Origin) -> Self {
+        Kept { guarding, files, origin, saving: Mutex::new(()), closed: false }
     }
 
     /// Writes the filters, with all that they have learned, to the snapshot file.
     /// It is of use until the next change.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Guard`]; then there is the snapshot that was
-    /// there before, or none, and everything else goes on.
+    /// [`Error::Io`] or [`Error::Guard`]. Everything else goes on; the snapshot that was
+    /// there before may be of no use any more.
     pub fn snapshot(&self) -> Result<()> {
         let _lock = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = self.guarding.guard();
-        let bytes = guard.snapshot();
-        // A store that a loss of power takes back behind this snapshot must not
-        // reach its generation a second time.
+        let bytes = guard.snapshot()?;
+        // A snapshot on disk is of a state that is on disk.
         guard.store().sync().map_err(twiceshy::Error::Remote)?;
         self.files.set_snapshot(&bytes)
     }
 
     /// Leaves a snapshot and closes. Dropping does the same, and tells of no
-    /// error.
+    /// error. Returns the generation of the store that is left: see
+    /// [`twiceshy::Header::generation`].
     ///
     /// # Errors
     /// As [`Kept::snapshot`]. Whatever the error, nothing that was stored is lost.
-    pub fn close(mut self) -> Result<()> {
+    pub fn close(mut self) -> Result<u64> {
         self.closed = true;
-        self.snapshot()
+        self.snapshot()?;
+        self.generation()
+    }
+
+    /// The generation of the store as it is: see [`twiceshy::Header::generation`].
+    ///
+    /// # Errors
+    /// [`Error::Guard`] when the store cannot be read.
+    pub fn generation(&self) -> Result<u64> {
+        let header = self.guarding.guard().store().header().map_err(twiceshy::Error::Remote)?;
+        Ok(header.map_or(0, |header| header.generation))
+    }
+
+    /// Whether the engine's files were as the last close left them when this was opened:
+    /// `false` when they have been restored from a copy or otherwise replaced, and after a
+    /// crash.
+    #[must_use]
+    pub fn was_intact(&self) -> bool {
+        self.origin == Origin::Intact
+    }
+
+    /// Copies the store to a new directory, as of one moment, while others read and
+    /// write. Returns how many records the copy has. It is opened like any other
+    /// directory; its filters are built then.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let (path, to) = (directory.path().join("users"), directory.path().join("backup"));
+    /// let store = twiceshy_store::open(path)?;
+    /// store.put("ada", "Ada Lovelace")?;
+    /// assert_eq!(store.backup(&to)?, 1);
+    /// store.remove("ada")?;
+    ///
+    /// let copy = twiceshy_store::open(to)?;
+    /// assert!(copy.contains("ada")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Directory`] when `to` exists, [`Error::Locked`] when another backup of
+    /// that name is being made; whatever keeps the disks from it. Then there is no `to`.
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<u64> {
+        self.backup_with(to, &[], &mut |_, _| ControlFlow::Continue(()))
+    }
+
+    /// [`Kept::backup`] with other files, as names and contents, in the copy's directory.
+    /// `progress` is told how many records of about how many are copied, and may end it.
+    ///
+    /// # Errors
+    /// As [`Kept::backup`].
+    pub fn backup_with(
+        &self,
+        to: impl AsRef<Path>,
+        others: &[(&str, &[u8])],
+        progress: CopyProgress<'_>,
+    ) -> Result<u64> {
+        let missing =
+            || Error::Secret { path: self.files.secret_path(), reason: "is missing".into() };
+        let hasher = self.files.secret()?.ok_or_else(missing)?;
+        let name = self.files.engine().and_then(Path::file_name).map(Path::new);
+        let name = name.expect("the engine's file has a name while it is open");
+        let engine = self.guarding.guard().store();
+        Source { engine, name, hasher: &hasher, others }.copy_to(to.as_ref(), progress)
     }
 }
 

@@ -21,9 +21,14 @@
 //! What is stored survives the process, and by default the loss of power; see
 //! [`Durability`]. A snapshot that is damaged, old or absent costs a rebuild from
 //! the store and nothing else.
+//!
+//! [`Kept::backup`] copies a store that is in use, [`backup()`] a directory that nobody has
+//! open. Files that were copied otherwise may be put back in any combination: what is
+//! opened then answers as its records say, or is refused.
 
 #![deny(missing_docs)]
 
+mod backup;
 mod engine;
 mod error;
 mod files;
@@ -33,11 +38,13 @@ mod kept;
 mod metered;
 mod options;
 mod redb;
+mod seal;
 
 use std::path::Path;
 
 use twiceshy::{Guard, Sidecar};
 
+pub use backup::CopyProgress;
 pub use engine::{Durability, Engine, EngineOptions, OpenError};
 pub use error::{Error, Result};
 #[cfg(feature = "fjall")]
@@ -68,4 +75,18 @@ pub fn open(directory: impl AsRef<Path>) -> Result<GuardedStore> {
 /// As [`Options::open`].
 pub fn open_sidecar(directory: impl AsRef<Path>) -> Result<SidecarStore> {
     Options::default().open_sidecar(directory, &mut |_, _| ())
+}
+
+/// Copies a store or sidecar that nobody has open, with `others`, to a new directory; see
+/// [`Kept::backup_with`]. Its filters are neither needed nor built.
+///
+/// # Errors
+/// As [`Options::open`] and [`Kept::backup`]; [`Error::Directory`] when there is no store.
+pub fn backup<E: Engine>(
+    directory: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    others: &[(&str, &[u8])],
+    progress: CopyProgress<'_>,
+) -> Result<u64> {
+    options::backup::<E>(directory.as_ref(), to.as_ref(), others, progress)
 }

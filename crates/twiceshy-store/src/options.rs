@@ -1,12 +1,14 @@
 //! [`Options`]: opening a directory.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
-use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Opened, Sidecar, Spec};
+use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Sidecar, Spec};
 
+use crate::backup::{CopyProgress, Source};
 use crate::engine::{Durability, Engine, EngineOptions, OpenError};
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{self, Files};
 use crate::kept::Kept;
 use crate::{GuardedStore, SidecarStore};
 
@@ -38,14 +40,14 @@ impl Default for Options {
 
 /// What the records of a directory are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     Store,
     Sidecar,
 }
 
 impl Purpose {
     /// The first part of the engine's file name.
-    fn stem(self) -> &'static str {
+    pub(crate) fn stem(self) -> &'static str {
         match self {
             Purpose::Store => "records",
             Purpose::Sidecar => "digests",
@@ -108,8 +110,8 @@ impl Options {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<GuardedStore<E>> {
         let place = Place::<E>::open(directory.as_ref(), Purpose::Store, &self.engine)?;
-        let (guard, files) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(guard, files))
+        let (guard, files, origin) = place.guard(&self.guard, progress)?;
+        Ok(Kept::new(guard, files, origin))
     }
 
     /// Opens the sidecar of a store of somebody else's, or makes an empty one.
@@ -122,8 +124,8 @@ impl Options {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SidecarStore<E>> {
         let place = Place::<E>::open(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
-        let (guard, files) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(Sidecar::new(guard), files))
+        let (guard, files, origin) = place.guard(&self.guard, progress)?;
+        Ok(Kept::new(Sidecar::new(guard), files, origin))
     }
 
     /// Makes a guarded store of many records at once, in an empty directory: faster
@@ -146,8 +148,8 @@ impl Options {
             (place.hasher.digest(&key), twiceshy::record(key.as_ref(), value.as_ref()))
         });
         place.fill(records, progress)?;
-        let (guard, files) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(guard, files))
+        let (guard, files, origin) = place.guard(&self.guard, progress)?;
+        Ok(Kept::new(guard, files, origin))
     }
 
     /// Makes the sidecar of a store that has keys already, in an empty directory;
@@ -164,41 +166,55 @@ impl Options {
         let place = Place::<E>::open(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
         let digests = keys.into_iter().map(|key| (place.hasher.digest(key), Vec::new()));
         place.fill(digests, progress)?;
-        let (guard, files) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(Sidecar::new(guard), files))
+        let (guard, files, origin) = place.guard(&self.guard, progress)?;
+        Ok(Kept::new(Sidecar::new(guard), files, origin))
     }
 }
 
 /// A directory whose engine and secret belong together.
-struct Place<E> {
-    files: Files,
-    engine: E,
-    hasher: KeyHasher,
+pub(crate) struct Place<E> {
+    pub(crate) engine: E,
+    pub(crate) hasher: KeyHasher,
     /// Whether nobody has used it yet.
     is_new: bool,
+    origin: Origin,
+    /// Dropped when the engine is closed.
+    files: Files,
+}
+
+/// What is known of the files that an engine has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody has touched them since they were last closed, or there were none.
+    Intact,
+    /// Somebody may have, or they were not closed; they are one state of the store.
+    Verified,
+    /// Somebody may have, or they were not closed, and the engine cannot tell more.
+    Unknown,
 }
 
 impl<E: Engine> Place<E> {
-    fn open(directory: &Path, purpose: Purpose, options: &EngineOptions) -> Result<Self> {
-        let files = Files::new(directory)?;
-        let path = directory.join(purpose.stem()).with_extension(E::EXTENSION);
-        // The engine's files come first, and the secret after them: a secret alone
-        // is that of a store of another kind.
-        if files.secret()?.is_some() && !path.exists() {
-            return Err(Error::Directory {
-                path: directory.into(),
-                reason: format!(
-                    "it is in use, and has no {}: open it as what it is (engine, store or \
-                     sidecar), or use another directory",
-                    path.file_name().unwrap_or_default().display()
-                ),
-            });
+    pub(crate) fn open(
+        directory: &Path,
+        purpose: Purpose,
+        options: &EngineOptions,
+    ) -> Result<Self> {
+        let mut files = Files::new(directory)?;
+        let path = engine_path::<E>(directory, purpose);
+        let is_there = files::is_there(&path)?;
+        // The engine's files come first, then the secret, then snapshots: without the
+        // first it is a store of another kind, or what is left of this one.
+        if !is_there && (files.secret()?.is_some() || files.has_snapshot()) {
+            return Err(Error::Directory { path: directory.into(), reason: not_there(&path) });
         }
-        let engine = E::open(&path, options).map_err(|error| match error {
-            OpenError::Locked => Error::Locked { path },
-            OpenError::Other(source) => Error::Engine { path, source },
-        })?;
+        let (engine, origin) = if !is_there || files.is_intact(&path) {
+            (E::open(&path, options).map_err(not_opened(&path))?, Origin::Intact)
+        } else {
+            let (engine, verified) = E::open_foreign(&path, options).map_err(not_opened(&path))?;
+            (engine, if verified { Origin::Verified } else { Origin::Unknown })
+        };
         // Nobody else is here from now on.
+        files.opened(&path)?;
         let header = engine.header().map_err(twiceshy::Error::Remote)?;
         let hasher = match files.secret()? {
             Some(hasher) => hasher,
@@ -207,17 +223,26 @@ impl<E: Engine> Place<E> {
                 return Err(Error::Secret { path, reason: "is missing".into() });
             }
             None => {
+                // A loss of power must not leave a secret without the engine's files.
+                engine.sync().map_err(twiceshy::Error::Remote)?;
                 let hasher = KeyHasher::random();
                 files.set_secret(&hasher)?;
                 hasher
             }
         };
-        let place = Place { files, engine, hasher, is_new: header.is_none() };
+        let place = Place { engine, hasher, is_new: header.is_none(), origin, files };
         if place.is_new && place.engine.count().map_err(twiceshy::Error::Remote)? > 0 {
             return Err(place.refused(
                 "somebody began to build a store here and did not finish; remove the directory \
                  and build it again",
             ));
+        }
+        if place.is_new && place.files.has_snapshot() {
+            return Err(place.refused(&format!(
+                "its {} is that of a new store, but there is a filter.snapshot of one that was \
+                 used: restore the file from a backup, or remove the directory to begin anew",
+                file_name(&path)
+            )));
         }
         Ok(place)
     }
@@ -265,9 +290,17 @@ impl<E: Engine> Place<E> {
         self,
         options: &GuardOptions,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<(Guard<E>, Files)> {
-        let Place { files, engine, hasher, .. } = self;
+    ) -> Result<(Guard<E>, Files, Origin)> {
+        let Place { engine, hasher, origin, files, .. } = self;
         let snapshot = files.snapshot()?;
+        // Parts of several states may have the header of one of them, and its snapshot.
+        if origin == Origin::Unknown
+            && snapshot.is_some()
+            && let Some(header) = engine.header().map_err(twiceshy::Error::Remote)?
+            && header.is_of(&hasher)
+        {
+            engine.set_header(header.renewed()).map_err(twiceshy::Error::Remote)?;
+        }
         let guard = Guard::open_with(engine, hasher, options, snapshot.as_deref(), progress)
             .map_err(|error| match error {
                 // It says so of nothing else.
@@ -277,11 +310,71 @@ impl<E: Engine> Place<E> {
                 },
                 error => Error::Guard(error),
             })?;
-        // A store that was put back from a copy could reach the generation of a
-        // snapshot that is not its own.
-        if !matches!(guard.opened(), Opened::Snapshot) {
-            files.remove_snapshot()?;
-        }
-        Ok((guard, files))
+        Ok((guard, files, origin))
+    }
+}
+
+/// [`crate::backup()`].
+pub(crate) fn backup<E: Engine>(
+    directory: &Path,
+    to: &Path,
+    others: &[(&str, &[u8])],
+    progress: CopyProgress<'_>,
+) -> Result<u64> {
+    let refused = |reason: String| Err(Error::Directory { path: directory.into(), reason });
+    let purposes = [Purpose::Store, Purpose::Sidecar];
+    let paths = purposes.map(|purpose| engine_path::<E>(directory, purpose));
+    // Nothing is made where there is nothing.
+    let Some(found) = paths.iter().position(|path| path.exists()) else {
+        let [records, digests] = paths.each_ref().map(|path| file_name(path));
+        return refused(format!("there is no store here: neither {records} nor {digests}"));
+    };
+    let place = Place::<E>::open(directory, purposes[found], &Options::default().engine)?;
+    let header = place.engine.header().map_err(twiceshy::Error::Remote)?;
+    if place.is_new {
+        return refused("there is nothing to copy: nothing was ever stored here".into());
+    }
+    if !header.is_some_and(|header| header.is_of(&place.hasher)) {
+        return Err(Error::Secret {
+            path: place.files.secret_path(),
+            reason: "is not the one that the store's digests were made with".into(),
+        });
+    }
+    let name = Path::new(paths[found].file_name().unwrap_or_default());
+    let source = Source { engine: &place.engine, name, hasher: &place.hasher, others };
+    source.copy_to(to, progress)
+}
+
+/// Where an engine's file or folder is.
+pub(crate) fn engine_path<E: Engine>(directory: &Path, purpose: Purpose) -> PathBuf {
+    directory.join(purpose.stem()).with_extension(E::EXTENSION)
+}
+
+fn file_name(path: &Path) -> impl fmt::Display {
+    path.file_name().unwrap_or_default().display()
+}
+
+/// Why a directory in use is refused when the engine's files are not there.
+fn not_there(path: &Path) -> String {
+    let name = file_name(path);
+    if path.exists() {
+        format!(
+            "it is in use, and its {name} is empty: restore the file from a backup, or remove the \
+             directory to begin anew"
+        )
+    } else {
+        format!(
+            "it is in use, and has no {name}: open it as what it is (engine, store or sidecar), \
+             restore the file from a backup, or use another directory"
+        )
+    }
+}
+
+/// What to say when an engine does not open its files.
+pub(crate) fn not_opened(path: &Path) -> impl FnOnce(OpenError) -> Error {
+    let path = path.into();
+    |error| match error {
+        OpenError::Locked => Error::Locked { path },
+        OpenError::Other(source) => Error::Engine { path, source },
     }
 }

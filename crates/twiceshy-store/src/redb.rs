@@ -1,8 +1,10 @@
 //! [`Redb`]: one file, a B-tree whose pages are copied on write.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::{Bound, RangeInclusive};
+use std::ops::{Bound, ControlFlow, RangeInclusive};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use redb::backends::FileBackend;
 use redb::{
-    BackendError, Builder, Database, DatabaseError, ReadOnlyTable, ReadableDatabase as _,
-    ReadableTableMetadata as _, StorageBackend, TableDefinition, TableError,
+    BackendError, Builder, Database, DatabaseError, ReadOnlyTable, ReadTransaction,
+    ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, StorageBackend,
+    TableDefinition, TableError,
 };
 use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
@@ -44,12 +47,10 @@ pub struct Redb {
 impl Redb {
     /// Records in a file that a backend reads and writes; `file` is to be synced.
     fn over(backend: impl StorageBackend, file: File, cache: usize) -> Result<Self, OpenError> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(cache);
-        let database = builder.create_with_backend(backend).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
-            error => OpenError::Other(error.into()),
-        })?;
+        Self::with(opened(backend, cache)?.0, file)
+    }
+
+    fn with(database: Database, file: File) -> Result<Self, OpenError> {
         let both_there = {
             let transaction = database.begin_read()?;
             transaction.open_table(RECORDS).is_ok() && transaction.open_table(META).is_ok()
@@ -94,6 +95,38 @@ impl Engine for Redb {
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
         let (file, backend) = backend(path, options.durability)?;
         Self::over(backend, file, options.cache)
+    }
+
+    /// A file that was not closed `redb` verifies itself, page by page; but not one that
+    /// was opened last by another `redb` and not written to yet, nor one whose first page
+    /// was copied when it was closed and the others later.
+    fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
+        let (file, backend) = backend(path, options.durability)?;
+        let verify = || {
+            let (mut database, repaired) = opened(backend, options.cache)?;
+            if !repaired {
+                database.check_integrity().map_err(not_one_state)?;
+            }
+            Self::with(database, file)
+        };
+        // Pages of different moments may break what `redb` takes for granted.
+        let verified = panic::catch_unwind(AssertUnwindSafe(verify));
+        let redb = verified.unwrap_or_else(|_| Err(not_one_state("it panicked").into()))?;
+        Ok((redb, true))
+    }
+
+    fn visit_all(
+        &self,
+        visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
+    ) -> Result<Option<Header>, RemoteError> {
+        let view = self.database.begin_read()?;
+        for entry in view.open_table(RECORDS)?.iter()? {
+            let (digest, record) = entry?;
+            if visitor(from_number(digest.value()), record.value()).is_break() {
+                break;
+            }
+        }
+        header_of(&view)
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
@@ -168,11 +201,12 @@ impl Store for Redb {
         Ok(self.records.load().len()?)
     }
 
+    fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
+        self.count().map(Some)
+    }
+
     fn header(&self) -> Result<Option<Header>, RemoteError> {
-        let meta = self.database.begin_read()?.open_table(META)?;
-        let value = |name| Ok::<_, RemoteError>(meta.get(name)?.map(|value| value.value()));
-        let (tag, generation) = (value(TAG)?, value(GENERATION)?);
-        Ok(tag.zip(generation).map(|(tag, generation)| Header { tag, generation }))
+        header_of(&self.database.begin_read()?)
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
@@ -184,6 +218,38 @@ impl Store for Redb {
         }
         Ok(transaction.commit()?)
     }
+}
+
+/// The header as of one moment.
+fn header_of(view: &ReadTransaction) -> Result<Option<Header>, RemoteError> {
+    let meta = view.open_table(META)?;
+    let value = |name| Ok::<_, RemoteError>(meta.get(name)?.map(|value| value.value()));
+    let (tag, generation) = (value(TAG)?, value(GENERATION)?);
+    Ok(tag.zip(generation).map(|(tag, generation)| Header { tag, generation }))
+}
+
+/// Opens a database, and tells whether `redb` had to repair it: every page has been
+/// verified then.
+fn opened(backend: impl StorageBackend, cache: usize) -> Result<(Database, bool), OpenError> {
+    let repaired = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&repaired);
+    let mut builder = Builder::new();
+    builder.set_cache_size(cache);
+    builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
+    let database = builder.create_with_backend(backend).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
+        error => OpenError::Other(error.into()),
+    })?;
+    Ok((database, repaired.load(Ordering::Relaxed)))
+}
+
+/// Why a file is not opened whose pages do not belong together.
+fn not_one_state(error: impl fmt::Display) -> RemoteError {
+    format!(
+        "it is damaged, or was copied while it was written ({error}); restore another copy \
+         (`twiceshy backup` makes good ones)"
+    )
+    .into()
 }
 
 /// Why a table cannot be had: there is one of that name with other contents.

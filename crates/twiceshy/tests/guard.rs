@@ -84,7 +84,7 @@ impl Play {
             500..800 => self.get(),
             800..900 => self.contains(),
             900..960 => self.get_many(),
-            960..975 => self.fresh = Some(self.guard.snapshot()),
+            960..975 => self.snapshot(),
             975..985 => self.reopen(),
             985..990 => self.check(),
             _ => {
@@ -93,6 +93,12 @@ impl Play {
                 assert_eq!(outcome == Adapted::Stored, self.oracle.contains_key(&text));
             }
         }
+    }
+
+    /// Each snapshot takes the place of the one before.
+    fn snapshot(&mut self) {
+        self.changed();
+        self.fresh = Some(self.guard.snapshot().expect("in memory"));
     }
 
     fn put(&mut self) {
@@ -151,7 +157,12 @@ impl Play {
     fn reopen(&mut self) {
         let way = self.below(4) as usize;
         let snapshot = match way {
-            0 => Some(self.fresh.get_or_insert_with(|| self.guard.snapshot()).clone()),
+            0 => {
+                if self.fresh.is_none() {
+                    self.snapshot();
+                }
+                self.fresh.clone()
+            }
             1 => self.stale.clone(),
             2 => self.fresh.clone().or(self.stale.clone()).map(|mut bytes| {
                 let bit = self.below(8 * bytes.len() as u64) as usize;
@@ -439,7 +450,7 @@ fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
     let open = || Guard::open(store.clone(), hasher(), &options);
     // What fails at first works the second time.
     let guard = open().or_else(|_| open()).expect("unplugged only once");
-    let mut possible = Possible::new();
+    let (mut possible, mut snapshots) = (Possible::new(), Vec::new());
     // What a failure left is asked for at once, or much later.
     let mut looked = !look || !is_adaptive(text);
     let mut after_changes = |keys: &[Vec<u8>]| {
@@ -475,11 +486,18 @@ fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
             let changes: Vec<_> =
                 records.into_iter().map(|(key, value)| (key, Some(value))).collect();
             note(&mut possible, &changes, &outcome);
-            assert!(!guard.snapshot().is_empty());
+            snapshots.extend(guard.snapshot());
         }
     }
     assert_eq!(fuse.burnt.load(Ordering::Relaxed), number != 0, "{context}");
     let calls = fuse.calls.load(Ordering::Relaxed);
+    // Whatever failed, no snapshot that there is denies a key.
+    for snapshot in snapshots {
+        let store = store.clone();
+        let hidden = &mut |_, _| ();
+        let again = Guard::open_with(store, hasher(), &options, Some(&snapshot), hidden);
+        again.expect("plugged").check().expect(&context);
+    }
 
     // Every key is as the store has it, and what was acknowledged is there.
     let orphans = guard.stats().keys - stored_count(&store.memory);
@@ -503,7 +521,7 @@ fn survive(text: &str, number: u64, after: bool, look: bool) -> u64 {
     // A snapshot is of the store that it was taken of.
     let kept = key(5000);
     assert!(guard.put(&kept, "kept").expect("plugged"));
-    let bytes = guard.snapshot();
+    let bytes = guard.snapshot().expect("a header");
     let again = Guard::open_with(store.clone(), hasher(), &options, Some(&bytes), &mut |_, _| ());
     let again = again.expect("plugged");
     assert_eq!(*again.opened(), Opened::Snapshot, "{context}");
@@ -650,7 +668,7 @@ fn another_hasher_is_an_error_before_anything_is_answered() {
     let options = options("telescoping:f=8", 100, 2);
     let guard = open_with(&store, hasher(), &options, None).expect("an empty store");
     guard.put("key", "value").expect("in memory");
-    let snapshot = guard.snapshot();
+    let snapshot = guard.snapshot().expect("a header");
     drop(guard);
     let (accesses, header) = (store.accesses(), store.header().expect("in memory"));
     for other in [KeyHasher::fast(1), KeyHasher::keyed([7; 16])] {
@@ -673,7 +691,7 @@ fn a_store_with_records_of_an_earlier_layout_is_refused_not_misread() {
     let store = Arc::new(MemoryStore::default());
     let options = options("telescoping:f=8", 100, 2);
     let guard = open_with(&store, hasher(), &options, None).expect("an empty store");
-    let snapshot = guard.snapshot();
+    let snapshot = guard.snapshot().expect("a header");
     drop(guard);
     let header = store.header().expect("in memory").expect("a guard was there");
     // As the first layout had it: four bytes of length.
@@ -725,7 +743,7 @@ fn a_snapshot_of_something_else_is_not_used() {
     for number in 0..50 {
         guard.put(key(number), "value").expect("in memory");
     }
-    let bytes = guard.snapshot();
+    let bytes = guard.snapshot().expect("a header");
     drop(guard);
     let reason = |options: &GuardOptions, snapshot: Option<&[u8]>| {
         let guard = open_with(&store, hasher(), options, snapshot).expect("in memory");
@@ -755,9 +773,47 @@ fn a_snapshot_of_something_else_is_not_used() {
     let elsewhere = Arc::new(MemoryStore::default());
     let guard = open_with(&elsewhere, hasher(), &usual, None).expect("an empty store");
     guard.put("alone", "value").expect("in memory");
-    let foreign = guard.snapshot();
-    let generations = reason(&usual, Some(&foreign));
-    assert!(generations.contains("generation"), "{generations}");
+    let foreign = guard.snapshot().expect("a header");
+    let of_another = reason(&usual, Some(&foreign));
+    assert!(of_another.contains("another state"), "{of_another}");
+    // Nor is an earlier one of the same records.
+    let guard = open_with(&store, hasher(), &usual, None).expect("in memory");
+    let _later = guard.snapshot().expect("in memory");
+    assert!(reason(&usual, Some(&bytes)).contains("another state"));
+}
+
+/// A snapshot whose filters were replaced by others, with every checksum repaired.
+#[test]
+fn a_tampered_snapshot_is_not_used() {
+    let store = Arc::new(MemoryStore::default());
+    let options = options("telescoping:f=8", 100, 0);
+    let open =
+        |snapshot: &[u8]| open_with(&store, hasher(), &options, Some(snapshot)).expect("in memory");
+    let guard = open(b"");
+    for number in 0..50 {
+        guard.put(key(number), "value").expect("in memory");
+    }
+    let bytes = guard.snapshot().expect("in memory");
+    let none = Guard::open(MemoryStore::default(), hasher(), &options).expect("in memory");
+    let empty = none.snapshot().expect("in memory");
+    assert_eq!(bytes.len(), empty.len(), "one filter of the same size");
+    // All but what comes before the filter is the empty one's, then everything is.
+    let head = b"twiceshy".len() + 4 + 4 + b"guard".len() + 8 + 8 + 8 + 4;
+    for from in [head, 0] {
+        let mut forged = bytes.clone();
+        forged[from..].copy_from_slice(&empty[from..]);
+        twiceshy::format::seal(&mut forged);
+        let guard = open(&forged);
+        assert!(matches!(guard.opened(), Opened::Rebuilt { .. }), "{:?}", guard.opened());
+        assert_eq!(guard.check(), Ok(0));
+    }
+    assert_eq!(*open(&bytes).opened(), Opened::Snapshot);
+    // A store that was changed behind the guard's back, and counts.
+    store.write(&[(hasher().digest("new"), Some(&twiceshy::record(b"new", b"")))]).expect("fine");
+    let guard = open(&bytes);
+    let counted = Opened::Rebuilt { reason: "it is of 50 records, the store has 51".into() };
+    assert_eq!(*guard.opened(), counted);
+    assert!(guard.contains("new").expect("in memory"));
 }
 
 /// A saved filter that is no snapshot of a guard.
@@ -772,10 +828,10 @@ fn an_old_snapshot_never_fits_a_store_with_another_past() {
     let options = options("telescoping:f=8", 100, 1);
     let first = Arc::new(MemoryStore::default());
     let guard = open_with(&first, hasher(), &options, None).expect("an empty store");
-    let mut old = vec![guard.snapshot()];
+    let mut old = vec![guard.snapshot().expect("a header")];
     for number in 0..3 {
         guard.put(key(number), "value").expect("in memory");
-        old.push(guard.snapshot());
+        old.push(guard.snapshot().expect("a header"));
     }
     let second = Arc::new(MemoryStore::default());
     for number in 0..5 {

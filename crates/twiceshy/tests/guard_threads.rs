@@ -226,7 +226,7 @@ fn a_read_that_another_lesson_has_overtaken_teaches() {
                 || assert_eq!(guard.get(&missing).expect("in memory"), None),
                 || {
                     assert_eq!(guard.get(&other).expect("in memory"), None);
-                    assert!(!guard.snapshot().is_empty());
+                    assert!(!guard.snapshot().expect("in memory").is_empty());
                 },
             );
             assert!(stopped, "a miss that passes the filter reads");
@@ -548,7 +548,7 @@ fn stress(text: &str, time: Duration, seed: u64) {
             let share = begin.elapsed().as_secs_f64() / time.as_secs_f64();
             let used = (KEYS as f64 * share) as u64 / 64 * 64;
             stress.used.store(used.clamp(64, KEYS as u64), Ordering::Relaxed);
-            assert!(!stress.guard.snapshot().is_empty());
+            assert!(!stress.guard.snapshot().expect("in memory").is_empty());
             snapshots += 1;
         }
         stress.stop.store(true, Ordering::Relaxed);
@@ -564,7 +564,7 @@ fn stress(text: &str, time: Duration, seed: u64) {
     assert!(stress.has_seen_all(snapshots), "{text}: {snapshots}, {:?}", stress.guard.stats());
 
     // All of it is there, also for who opens it again.
-    let snapshot = guard.snapshot();
+    let snapshot = guard.snapshot().expect("in memory");
     let again = Guard::open_with(memory, hasher(), &options, Some(&snapshot), &mut |_, _| ());
     let again = again.expect("in memory");
     assert_eq!(*again.opened(), Opened::Snapshot);

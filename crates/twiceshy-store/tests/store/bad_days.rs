@@ -102,7 +102,6 @@ fn an_old_snapshot_is_not_used() {
     let store = open::<Redb>(directory.path());
     assert!(matches!(store.opened(), Opened::Rebuilt { .. }));
     assert!(store.contains("second").expect("read"));
-    assert!(!path.exists(), "a snapshot of another store's future is out of the way");
 }
 
 fn is_open_once<E: Engine>() {

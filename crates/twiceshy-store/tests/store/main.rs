@@ -5,4 +5,5 @@ mod beside_writes;
 mod crash;
 mod front_door;
 mod harness;
+mod restored;
 mod sidecar;

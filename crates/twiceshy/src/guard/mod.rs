@@ -25,6 +25,7 @@ mod record;
 mod shard;
 mod sidecar;
 mod slice;
+mod snapshot;
 mod staged;
 mod stats;
 mod store;
@@ -33,11 +34,10 @@ mod sync;
 use std::convert::Infallible;
 use std::sync::PoisonError;
 
-use crate::any::{OrderedFilter, load_ordered, ordered};
+use crate::any::{OrderedFilter, ordered};
 use crate::digest::{Digest, KeyHasher};
 use crate::error::{Error, RemoteError, Result};
 use crate::filter::Adapted;
-use crate::format::{Reader, Writer};
 use crate::remote::EVERY_DIGEST;
 use crate::spec::{Kind, Spec, WhenFull, WhenSpent};
 
@@ -48,7 +48,7 @@ pub use store::{Change, Header, MemoryStore, Store};
 use shard::{Evidence, Shard};
 use slice::Slice;
 use staged::Staged;
-use sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use sync::{AtomicBool, Mutex, Ordering};
 
 /// What a guard is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,15 +109,11 @@ pub struct Guard<S> {
     shard_bits: u32,
     shards: Vec<Shard>,
     opened: Opened,
-    generation: AtomicU64,
     /// Whether the store's generation is that of no snapshot.
     dirty: AtomicBool,
     /// Held while the store's generation changes.
     dirtying: Mutex<()>,
 }
-
-/// What [`Guard::snapshot`] writes.
-const SNAPSHOT: &str = "guard";
 
 /// The most slices, as a power of two.
 const MOST_SHARD_BITS: u32 = 16;
@@ -164,7 +160,6 @@ impl<S: Store> Guard<S> {
                  one it was made with",
             ));
         }
-        let generation = header.map_or_else(new_generation, |header| header.generation);
         let mut guard = Guard {
             store,
             hasher,
@@ -172,8 +167,7 @@ impl<S: Store> Guard<S> {
             shard_bits,
             shards: Vec::new(),
             opened: Opened::Snapshot,
-            generation: AtomicU64::new(generation),
-            // Whatever is on disk beside a new store is not its snapshot.
+            // The header may be that of a snapshot: the first change renews it.
             dirty: AtomicBool::new(false),
             dirtying: Mutex::new(()),
         };
@@ -186,42 +180,10 @@ impl<S: Store> Guard<S> {
             }
         }
         if header.is_none() {
-            let header = Header { tag: tag(&guard.hasher), generation };
+            let header = Header { tag: tag(&guard.hasher), generation: new_generation() };
             guard.store.set_header(header).map_err(Error::Remote)?;
         }
         Ok(guard)
-    }
-
-    /// The filters of a snapshot; an error says why it is of no use.
-    fn restored(&self, bytes: &[u8], header: Option<Header>) -> Result<Vec<Shard>, String> {
-        let header = header.ok_or("the store is new")?;
-        let text = |error: Error| error.to_string();
-        let mut reader = Reader::open(bytes).map_err(text)?;
-        reader.expect_kind(SNAPSHOT).map_err(text)?;
-        if reader.u64("the store's tag").map_err(text)? != header.tag {
-            return Err("it was made with another hasher, secret or version".into());
-        }
-        let generation = reader.u64("the generation").map_err(text)?;
-        if generation != header.generation {
-            return Err(format!(
-                "it is of generation {generation}, the store of {}",
-                header.generation
-            ));
-        }
-        let bits = reader.u32("the shards").map_err(text)?;
-        if bits != self.shard_bits {
-            return Err(format!("it has 2^{bits} shards instead of 2^{}", self.shard_bits));
-        }
-        let mut shards = Vec::new();
-        for index in 0..1 << bits {
-            let filter = reader.block("a filter").and_then(load_ordered).map_err(text)?;
-            if filter.spec() != self.spec {
-                return Err(format!("its filters are {}, not {}", filter.spec(), self.spec));
-            }
-            shards.push(Shard::new(Slice::new(bits, index), filter));
-        }
-        reader.finish().map_err(text)?;
-        Ok(shards)
     }
 
     /// Makes the filters from the store, shard by shard.
@@ -460,24 +422,6 @@ impl<S: Store> Guard<S> {
         self.adapt(digest, evidence)
     }
 
-    /// The bytes of all filters as of this moment, for [`Guard::open_with`]. They
-    /// are of use until the next [`Guard::put`] or [`Guard::remove`]; what the
-    /// filters learn is not lost with it, only forgotten.
-    #[must_use]
-    pub fn snapshot(&self) -> Vec<u8> {
-        let held: Vec<_> = self.shards.iter().map(Shard::writer).collect();
-        let mut bytes = Writer::new(SNAPSHOT);
-        bytes.u64(tag(&self.hasher));
-        bytes.u64(self.generation.load(Ordering::Relaxed));
-        bytes.u32(self.shard_bits);
-        for shard in &self.shards {
-            bytes.block(&shard.look(|filter| filter.save()));
-        }
-        self.dirty.store(false, Ordering::Release);
-        drop(held);
-        bytes.finish()
-    }
-
     /// Counts and sizes.
     #[must_use]
     pub fn stats(&self) -> GuardStats {
@@ -654,8 +598,8 @@ impl<S: Store> Guard<S> {
         Writers { shard_bits: self.shard_bits, indices, writers }
     }
 
-    /// Gives the store a new generation before its first change after a
-    /// snapshot, so that nobody takes that for a snapshot of what comes.
+    /// Gives the store a generation that no snapshot has, before its first change after
+    /// a snapshot or an opening: that snapshot is not of what comes.
     fn make_dirty(&self) -> Result<()> {
         if self.dirty.load(Ordering::Acquire) {
             return Ok(());
@@ -664,10 +608,8 @@ impl<S: Store> Guard<S> {
         if self.dirty.load(Ordering::Acquire) {
             return Ok(());
         }
-        let generation = new_generation();
-        let header = Header { tag: tag(&self.hasher), generation };
+        let header = Header { tag: tag(&self.hasher), generation: new_generation() };
         self.store.set_header(header).map_err(Error::Remote)?;
-        self.generation.store(generation, Ordering::Relaxed);
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }
@@ -679,9 +621,8 @@ fn tag(hasher: &KeyHasher) -> u64 {
     hasher.tag().wrapping_add(record::LAYOUT)
 }
 
-/// A number that no other state of any store has. Numbers that were counted would
-/// come again in a store that was made anew or taken back to a backup, and a
-/// snapshot from before would pass for its own.
+/// A number that no snapshot hashes to, and no other state of any store has. Counted
+/// numbers would come again in a store that was made anew or restored from a backup.
 fn new_generation() -> u64 {
     getrandom::u64().expect("the operating system gives random bytes")
 }

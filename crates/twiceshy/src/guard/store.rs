@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::digest::Digest;
+use crate::digest::{Digest, KeyHasher};
 use crate::error::RemoteError;
 use crate::remote::Accesses;
 
@@ -69,6 +69,15 @@ pub trait Store: Send + Sync {
     /// Whatever keeps the store from reading.
     fn count(&self) -> Result<u64, RemoteError>;
 
+    /// How many records there are, exactly, if the store knows that without counting
+    /// them: for comparing it with a snapshot. `None`: it does not.
+    ///
+    /// # Errors
+    /// Whatever keeps the store from reading.
+    fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
+        Ok(None)
+    }
+
     /// What [`Store::set_header`] stored last.
     ///
     /// # Errors
@@ -90,9 +99,25 @@ pub type Change<'a> = (Digest, Option<&'a [u8]>);
 pub struct Header {
     /// The tag of the hasher that made its digests, and of the records' layout.
     pub tag: u64,
-    /// A random number, another one before the first write after a snapshot of
-    /// the filter: a snapshot of another generation is not of this store.
+    /// Which state of the store this is: a hash of the snapshot that was taken of it,
+    /// or a random number from the first change after it on.
     pub generation: u64,
+}
+
+impl Header {
+    /// Whether the store's digests were made with this hasher, and its records are laid
+    /// out as this version does it.
+    #[must_use]
+    pub fn is_of(&self, hasher: &KeyHasher) -> bool {
+        self.tag == super::tag(hasher)
+    }
+
+    /// The same with a generation that no snapshot has: for a copy of the store, or one
+    /// that may have been changed by others.
+    #[must_use]
+    pub fn renewed(self) -> Self {
+        Header { generation: super::new_generation(), ..self }
+    }
 }
 
 /// A [`Store`] in memory, for tests and examples. It counts its accesses.
@@ -159,6 +184,10 @@ impl Store for MemoryStore {
         Ok(self.records.read().expect(WHOLE).len() as u64)
     }
 
+    fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
+        self.count().map(Some)
+    }
+
     fn header(&self) -> Result<Option<Header>, RemoteError> {
         Ok(*self.header.read().expect(WHOLE))
     }
@@ -201,6 +230,10 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn count(&self) -> Result<u64, RemoteError> {
         (**self).count()
+    }
+
+    fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
+        (**self).exact_count()
     }
 
     fn header(&self) -> Result<Option<Header>, RemoteError> {
