@@ -47,6 +47,7 @@ struct Cli {
 enum Verb {
     Race(cmd::race::Args),
     Serve(Box<cmd::serve::Args>),
+    Backup(cmd::backup::Args),
     Attack(cmd::attack::Args),
     Plan(cmd::plan::Args),
     Paper(cmd::paper::Args),
@@ -63,6 +64,7 @@ const USAGE: u8 = 2;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Serve(args) => cmd::serve::run(&args),
+        Verb::Backup(args) => cmd::backup::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Plan(args) => cmd::plan::run(&args),

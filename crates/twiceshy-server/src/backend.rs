@@ -1,6 +1,7 @@
 //! [`Backend`]: what answers the commands.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use twiceshy::{Guard, GuardStats};
@@ -118,6 +119,28 @@ impl Backend {
             Backend::Embedded(embedded) => embedded.snapshot().await,
             Backend::Postgres(postgres) => postgres.snapshot().await,
             Backend::Redis(redis) => redis.snapshot().await,
+        }
+    }
+
+    /// Copies the store, or the filter's own, to a new directory while it is used:
+    /// TS.BACKUP. Returns how many records the copy has.
+    ///
+    /// # Errors
+    /// When the directory exists, another backup is being made, or the disk failed.
+    pub async fn backup(&self, to: PathBuf) -> Result<u64, Failure> {
+        match self {
+            Backend::Embedded(embedded) => embedded.backup(to).await,
+            Backend::Postgres(postgres) => postgres.backup(to).await,
+            Backend::Redis(redis) => redis.backup(to).await,
+        }
+    }
+
+    /// The backup that is being made, if there is one, ends soon.
+    pub(crate) fn stop_backups(&self) {
+        match self {
+            Backend::Embedded(embedded) => embedded.backups().stop(),
+            Backend::Postgres(postgres) => postgres.backups().stop(),
+            Backend::Redis(redis) => redis.backups().stop(),
         }
     }
 

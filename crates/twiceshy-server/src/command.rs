@@ -18,6 +18,7 @@ pub(crate) enum Command {
     Added(Vec<Bytes>),
     Removed(Vec<Bytes>),
     Snapshot,
+    Backup(Bytes),
     Stats,
     Dbsize,
     Info(Vec<Bytes>),
@@ -74,7 +75,7 @@ const ONE_KEY: (i64, i64, i64) = (1, 1, 1);
 const ALL_KEYS: (i64, i64, i64) = (1, -1, 1);
 
 /// All commands, the ones that are asked for most first.
-pub(crate) static COMMANDS: [Entry; 20] = [
+pub(crate) static COMMANDS: [Entry; 21] = [
     entry("get", 2, ONE_KEY, "readonly", "The value of a key", |words| {
         let [_, key] = exactly(words);
         Ok(Command::Get(key))
@@ -136,6 +137,10 @@ pub(crate) static COMMANDS: [Entry; 20] = [
     }),
     entry("ts.snapshot", 1, NO_KEYS, "admin", "Writes the filter to disk", |_| {
         Ok(Command::Snapshot)
+    }),
+    entry("ts.backup", 2, NO_KEYS, "admin", "Copies the store to a new directory", |words| {
+        let [_, name] = exactly(words);
+        Ok(Command::Backup(name))
     }),
 ];
 

@@ -5,6 +5,7 @@
 //! while it wrote before: a hundred clients that write cost one wait.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -14,6 +15,7 @@ use twiceshy::{Guard, Store as _};
 use twiceshy_store::{GuardedStore, Redb};
 
 use crate::backend::Failure;
+use crate::backups::Backups;
 use crate::blocking::blocking;
 
 /// A guarded store of our own, and the thread that writes to it.
@@ -21,6 +23,7 @@ pub struct Embedded {
     store: Arc<GuardedStore>,
     queue: mpsc::Sender<Write>,
     writer: JoinHandle<()>,
+    backups: Arc<Backups>,
 }
 
 type Record = (Bytes, Bytes);
@@ -48,7 +51,7 @@ impl Embedded {
             let store = Arc::clone(&store);
             move || write_all(&store, writes)
         });
-        Embedded { store, queue, writer }
+        Embedded { store, queue, writer, backups: Arc::default() }
     }
 
     pub(crate) fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
@@ -85,6 +88,15 @@ impl Embedded {
         blocking(move || Ok(store.snapshot()?)).await
     }
 
+    pub(crate) async fn backup(&self, to: PathBuf) -> Result<u64, Failure> {
+        let (store, backups) = (Arc::clone(&self.store), Arc::clone(&self.backups));
+        blocking(move || backups.run(|progress| store.backup_with(to, &[], progress))).await
+    }
+
+    pub(crate) fn backups(&self) -> &Backups {
+        &self.backups
+    }
+
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         self.store.store().count().map_err(|error| Failure::Store(error.to_string()))
     }
@@ -94,12 +106,17 @@ impl Embedded {
     }
 
     pub(crate) async fn close(self) -> Result<(), Failure> {
-        let Embedded { store, queue, writer } = self;
+        let Embedded { store, queue, writer, backups } = self;
         drop(queue);
+        backups.stop();
         blocking(move || {
+            backups.wait();
             writer.join().map_err(|_| writer_is_gone())?;
             match Arc::try_unwrap(store) {
-                Ok(store) => Ok(store.close()?),
+                Ok(store) => {
+                    store.close()?;
+                    Ok(())
+                }
                 // A removal whose client did not wait still has it.
                 Err(store) => Ok(store.snapshot()?),
             }

@@ -16,6 +16,7 @@
 #![deny(missing_docs)]
 
 mod backend;
+mod backups;
 mod blocking;
 mod command;
 mod connection;
@@ -40,6 +41,7 @@ mod upstream;
 mod watch;
 
 pub use backend::{Backend, Failure};
+pub use backups::backup;
 pub use embedded::Embedded;
 pub use latency::{Latencies, Latency, Timed};
 pub use limits::Limits;

@@ -1,6 +1,7 @@
 //! [`Server`] and [`serve`]: connections, how many, and their end.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub struct Server {
     pub latency: Latencies,
     /// Connections and commands so far.
     pub traffic: Traffic,
+    /// Where TS.BACKUP makes its copies; nowhere, it is refused.
+    pub backup_dir: Option<PathBuf>,
     /// When it was made.
     pub started: Instant,
 }
@@ -88,6 +91,7 @@ impl Server {
             password,
             latency: Latencies::default(),
             traffic: Traffic::default(),
+            backup_dir: None,
             started: Instant::now(),
         }
     }
@@ -136,6 +140,7 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>, shutdown: impl Fu
     }
     drop(listener);
     stop.cancel();
+    server.backend.stop_backups();
     tasks.close();
     if timeout(GRACE, tasks.wait()).await.is_err() {
         info!(connections = tasks.len(), "clients do not read their replies; leaving them");

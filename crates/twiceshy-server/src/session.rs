@@ -324,6 +324,7 @@ impl<'a> Session<'a> {
             Command::Added(keys) => counted(backend.added(&keys).await),
             Command::Removed(keys) => counted(backend.removed(&keys).await),
             Command::Snapshot => backend.snapshot().await.map(|()| Reply::OK),
+            Command::Backup(name) => self.server.backup(&name).await.map(Reply::count),
             Command::Dbsize => backend.count().await.map(Reply::count),
             Command::Stats => return info::stats(self.server),
             Command::Info(sections) => return Reply::text(info::info(self.server, &sections)),

@@ -41,6 +41,7 @@ use twiceshy::{Digest, Guard, Store as _};
 use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 
 use crate::backend::Failure;
+use crate::backups::Backups;
 use crate::blocking::blocking;
 use crate::upstream::Upstream;
 
@@ -58,8 +59,8 @@ pub struct ShieldOptions {
     pub resync: Option<Duration>,
     /// Whether it begins with one. Without, keys that were added while it was not
     /// running are denied: only for stores that nobody else writes to. What it is told
-    /// of then waits for the disk. After a run that began with a resync and had no
-    /// clean end there is one all the same: that run's notices waited for no disk.
+    /// of then waits for the disk. After a run without a clean end, and when the files
+    /// were restored from a copy, there is one all the same.
     pub resync_at_start: bool,
 }
 
@@ -74,8 +75,7 @@ struct Inner<U> {
     sidecar: SidecarStore,
     changes: Arc<Changes>,
     origin: Mutex<Origin>,
-    /// Whether what the sidecar is told of waits for the disk.
-    durable: bool,
+    backups: Backups,
     /// Whether the filter knows every key, as far as it was told.
     trusted: AtomicBool,
     /// Keys that the store was asked for.
@@ -113,9 +113,9 @@ impl<U: Upstream> Shield<U> {
         let (directory, origin) = (options.directory.clone(), upstream.origin());
         let (sidecar, origin, found) = blocking(move || {
             let mut origin = Origin::open(&directory, origin)?;
-            let found = origin.state();
-            if found == State::Whole && !durable {
-                // Before anything is written that a loss of power takes back.
+            let mut found = origin.state();
+            if found != State::Partial {
+                // Before anything is written: until a clean stop nobody trusts it.
                 origin.set(State::Loose)?;
             }
             let sidecar: SidecarStore = store
@@ -123,6 +123,11 @@ impl<U: Upstream> Shield<U> {
                 .map_err(|error| not_opened(&error, &directory, found))?;
             if found == State::Partial {
                 origin.set(State::Partial)?;
+            }
+            if let State::Whole { generation } = found
+                && !(sidecar.was_intact() && sidecar.generation()? == generation)
+            {
+                found = State::Loose;
             }
             Ok((sidecar, origin, found))
         })
@@ -132,8 +137,10 @@ impl<U: Upstream> Shield<U> {
             sidecar,
             changes: Arc::default(),
             origin: Mutex::new(origin),
-            durable,
-            trusted: AtomicBool::new(found == State::Whole && !options.resync_at_start),
+            backups: Backups::default(),
+            trusted: AtomicBool::new(
+                matches!(found, State::Whole { .. }) && !options.resync_at_start,
+            ),
             asked: AtomicU64::new(0),
             resyncing: Arc::default(),
             stopping: AtomicBool::new(false),
@@ -145,10 +152,11 @@ impl<U: Upstream> Shield<U> {
                 info!(keys = built.keys, without_key = built.without_key, "the filter is built");
             }
             State::Loose if !options.resync_at_start => warn!(
-                "the last run was not stopped cleanly, and a loss of power may have taken keys \
-                 from the filter: the store is asked for every key until a resync is done"
+                "the last run was not stopped cleanly, or the filter's files were restored from a \
+                 copy: it may not know all keys, and the store is asked for every key until a \
+                 resync is done"
             ),
-            State::Loose | State::Whole => (),
+            State::Loose | State::Whole { .. } => (),
         }
         let resyncs = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
         Ok(Shield { inner, resyncs })
@@ -276,6 +284,21 @@ impl<U: Upstream> Shield<U> {
         blocking(move || Ok(inner.sidecar.snapshot()?)).await
     }
 
+    pub(crate) async fn backup(&self, to: PathBuf) -> Result<u64, Failure> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || {
+            let state = inner.origin().state();
+            let (name, text) = origin::of_a_copy(&inner.upstream.origin(), state);
+            let others = [(name, text.as_bytes())];
+            inner.backups.run(|progress| inner.sidecar.backup_with(to, &others, progress))
+        })
+        .await
+    }
+
+    pub(crate) fn backups(&self) -> &Backups {
+        &self.inner.backups
+    }
+
     /// As far as the filter knows.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         let count = self.guard().store().count();
@@ -295,11 +318,15 @@ impl<U: Upstream> Shield<U> {
         drop(self);
         // What nobody waits for any more may still be at work.
         inner.stopping.store(true, Ordering::Relaxed);
+        inner.backups.stop();
         drop(inner.resyncing.lock().await);
-        blocking(move || match Arc::try_unwrap(inner) {
-            Ok(inner) => inner.close(),
-            // A write whose client did not wait still has it; the next start resyncs.
-            Err(inner) => Ok(inner.sidecar.snapshot()?),
+        blocking(move || {
+            inner.backups.wait();
+            match Arc::try_unwrap(inner) {
+                Ok(inner) => inner.close(),
+                // A write whose client did not wait still has it; the next start resyncs.
+                Err(inner) => Ok(inner.sidecar.snapshot()?),
+            }
         })
         .await
     }
@@ -331,18 +358,10 @@ impl<U: Upstream> Inner<U> {
         Ok(resynced)
     }
 
-    /// A scan was finished: the sidecar is whole, as far as it is on disk.
+    /// A scan was finished: the sidecar is whole when it is stopped cleanly.
     fn scanned(&self) -> Result<(), Failure> {
         let mut origin = self.origin();
-        match origin.state() {
-            State::Partial | State::Loose if self.durable => {
-                // Which waits for the disk: what it was told of before this run as well.
-                self.sidecar.snapshot()?;
-                origin.set(State::Whole)
-            }
-            State::Partial => origin.set(State::Loose),
-            State::Loose | State::Whole => Ok(()),
-        }
+        if origin.state() == State::Partial { origin.set(State::Loose) } else { Ok(()) }
     }
 
     fn origin(&self) -> MutexGuard<'_, Origin> {
@@ -352,11 +371,11 @@ impl<U: Upstream> Inner<U> {
 
     /// The end of a run. The sidecar is closed first: that may write to it as well.
     fn close(self) -> Result<(), Failure> {
-        let (trusted, durable) = (self.is_trusted(), self.durable);
+        let trusted = self.is_trusted();
         let mut origin = self.origin.into_inner().unwrap_or_else(PoisonError::into_inner);
-        self.sidecar.close()?;
+        let generation = self.sidecar.close()?;
         // Without a resync it is what the run before has left.
-        if trusted && !durable { origin.settle() } else { Ok(()) }
+        if trusted { origin.settle(generation) } else { Ok(()) }
     }
 
     /// The keys that the store has to be asked for, and their places.
@@ -456,6 +475,12 @@ fn log(resynced: Result<Resynced, Failure>) {
         }
         Err(failure) => warn!(%failure, "no resync; trying again later"),
     }
+}
+
+/// The file that goes with a copy of a shield's directory that nobody has open: its name
+/// and its text.
+pub(crate) fn loose_copy(directory: &Path) -> Option<(&'static str, String)> {
+    origin::of_a_copy_of(directory)
 }
 
 /// Why a sidecar was not opened, and what to do if the power was lost.

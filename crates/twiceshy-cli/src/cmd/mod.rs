@@ -2,6 +2,7 @@
 
 pub mod adapt;
 pub mod attack;
+pub mod backup;
 pub mod build;
 pub mod completions;
 pub mod inspect;

@@ -34,7 +34,8 @@ use upstream::UpstreamArgs;
 /// up is not looked up again. It speaks RESP2 and RESP3 and knows GET, SET, DEL,
 /// EXISTS, MGET, MSET, DBSIZE, INFO and what clients say to greet each other.
 /// SET has no options: nothing expires. TS.STATS has the filter's counts,
-/// TS.SNAPSHOT writes it to disk.
+/// TS.SNAPSHOT writes it to disk, and with --backup-dir TS.BACKUP NAME copies the store
+/// while it is served.
 ///
 /// With --page there is a page for people, which shows what the filter does, and
 /// /metrics for Prometheus. --demo shows all of it at once: a store of a million
@@ -97,6 +98,10 @@ pub struct Args {
     /// TWICESHY_PASSWORD, or none]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+
+    /// Directory in which TS.BACKUP NAME makes copies of the store [default: it is refused]
+    #[arg(long, value_name = "DIR")]
+    backup_dir: Option<PathBuf>,
 
     /// Keys to make room for at first; the filter grows with its keys
     #[arg(long, value_name = "N", default_value_t = 1 << 16)]
@@ -186,7 +191,9 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
         Some(backend) => backend,
         None => embedded(args, directory)?,
     };
-    let server = Arc::new(Server::new(backend, limits(args), password));
+    let mut server = Server::new(backend, limits(args), password);
+    server.backup_dir.clone_from(&args.backup_dir);
+    let server = Arc::new(server);
     let stop = early.map_or_else(Stop::new, Ok)?;
     let address = listener.local_addr()?;
     info!(%address, keys = server.backend.stats().keys, "ready");

@@ -1,5 +1,6 @@
 //! `twiceshy serve` as a process: its flags, its end, bad days, and a soak.
 
+mod backup;
 #[path = "../../../twiceshy-server/tests/client/mod.rs"]
 mod client;
 mod crash;

@@ -3,8 +3,12 @@
 //! ```text
 //! twiceshy sidecar of
 //! postgres://127.0.0.1:5432/shop public.users email text
-//! whole                                          or: partial, loose
+//! whole 93c467e37db0c7a4                         or: partial, loose
 //! ```
+//!
+//! A sidecar that is whole is trusted without a resync only if its digests are of the
+//! generation that is named here, and nobody has touched their file since: a file that
+//! was restored from a copy does not know what was added since the copy was made.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write as _};
@@ -30,21 +34,35 @@ pub(super) struct Origin {
 pub(super) enum State {
     /// No scan of the store was ever finished.
     Partial,
-    /// One was. Then writes went on that wait for no disk, and have not been ended
-    /// by a clean stop: a loss of power may have taken keys away.
+    /// One was, and the run after it has not been ended by a clean stop: a loss of power
+    /// may have taken keys away.
     Loose,
     /// One was, and all that the sidecar was told of since is on disk.
-    Whole,
+    Whole {
+        /// Of the digests that a clean stop left.
+        generation: u64,
+    },
 }
 
 impl State {
-    const ALL: [State; 3] = [State::Partial, State::Loose, State::Whole];
-
-    fn name(self) -> &'static str {
+    fn to_text(self) -> String {
         match self {
-            State::Partial => "partial",
-            State::Loose => "loose",
-            State::Whole => "whole",
+            State::Partial => "partial".into(),
+            State::Loose => "loose".into(),
+            State::Whole { generation } => format!("whole {generation:016x}"),
+        }
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "partial" => Some(State::Partial),
+            // Without a generation, as earlier versions wrote it, it can be of any.
+            "loose" | "whole" => Some(State::Loose),
+            text => {
+                let digits = text.strip_prefix("whole ").filter(|digits| digits.len() == 16)?;
+                let generation = u64::from_str_radix(digits, 16).ok()?;
+                Some(State::Whole { generation })
+            }
         }
     }
 }
@@ -79,7 +97,7 @@ impl Origin {
     /// when this returns it is the new one for good.
     pub(super) fn set(&mut self, state: State) -> Result<(), Failure> {
         let path = self.directory.join(NAME);
-        let text = format!("{TITLE}\n{}\n{}\n", self.origin, state.name());
+        let text = text(&self.origin, state);
         let write = || {
             let draft = path.with_extension("new");
             let mut file = File::create(&draft)?;
@@ -93,8 +111,9 @@ impl Origin {
         Ok(())
     }
 
-    /// The sidecar has been closed: what it has is put on disk, and is whole.
-    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+    /// The sidecar has been closed: what it has, and that is of this generation, is put on
+    /// disk, and is whole.
+    pub(super) fn settle(&mut self, generation: u64) -> Result<(), Failure> {
         let sync_all = || {
             for entry in fs::read_dir(&self.directory)? {
                 let entry = entry?;
@@ -105,16 +124,33 @@ impl Origin {
             Ok(())
         };
         sync_all().map_err(failed("sync", &self.directory))?;
-        self.set(State::Whole)
+        self.set(State::Whole { generation })
     }
+}
+
+fn text(origin: &str, state: State) -> String {
+    format!("{TITLE}\n{origin}\n{}\n", state.to_text())
+}
+
+/// The file for a copy of a sidecar: its name and its text. What the copy has is of some
+/// moment, and is not to be trusted without a resync.
+pub(super) fn of_a_copy(origin: &str, state: State) -> (&'static str, String) {
+    let state = if state == State::Partial { State::Partial } else { State::Loose };
+    (NAME, text(origin, state))
+}
+
+/// [`of_a_copy`] for a directory that nobody has open; nothing if it is no sidecar's, or
+/// its file cannot be read: the copy is built again then.
+pub(super) fn of_a_copy_of(directory: &Path) -> Option<(&'static str, String)> {
+    let found = fs::read_to_string(directory.join(NAME)).ok()?;
+    let [TITLE, origin, state] = found.lines().collect::<Vec<_>>()[..] else { return None };
+    Some(of_a_copy(origin, State::from_text(state)?))
 }
 
 fn read(text: &str, directory: &Path, origin: &str) -> Result<State, Failure> {
     let lines: Vec<&str> = text.lines().collect();
     let parts = match lines[..] {
-        [TITLE, found, name] => {
-            State::ALL.into_iter().find(|state| state.name() == name).map(|state| (found, state))
-        }
+        [TITLE, found, name] => State::from_text(name).map(|state| (found, state)),
         _ => None,
     };
     match parts {
@@ -157,9 +193,12 @@ mod tests {
         let mut origin = open("redis://a/0").expect("a new one");
         assert_eq!(origin.state(), State::Partial);
         assert!(!path.join(NAME).exists(), "opening claims nothing");
-        for (state, name) in
-            [(State::Partial, "partial"), (State::Loose, "loose"), (State::Whole, "whole")]
-        {
+        let whole = State::Whole { generation: 0x1234_5678_9abc_def0 };
+        for (state, name) in [
+            (State::Partial, "partial"),
+            (State::Loose, "loose"),
+            (whole, "whole 123456789abcdef0"),
+        ] {
             origin.set(state).expect("written");
             drop(origin);
             let text = fs::read_to_string(path.join(NAME)).expect("a file");
@@ -170,6 +209,10 @@ mod tests {
         let failure = open("redis://a/0").err().expect("it is locked");
         assert!(failure.to_string().contains("is open already"), "{failure}");
         drop(origin);
+        let loose = "twiceshy sidecar of\nredis://a/0\nloose\n".to_string();
+        assert_eq!(of_a_copy_of(&path), Some((NAME, loose)), "a copy is never whole");
+        fs::write(path.join(NAME), "twiceshy sidecar of\nredis://a/0\nwhole\n").expect("written");
+        assert_eq!(open("redis://a/0").expect("the same").state(), State::Loose, "of whenever");
         let failure = open("redis://b/0").err().expect("of another store");
         assert!(failure.to_string().contains("is of redis://a/0, not of redis://b/0"), "{failure}");
         fs::write(path.join(NAME), "twiceshy sidecar of\nredis://a/0\nwhol").expect("written");

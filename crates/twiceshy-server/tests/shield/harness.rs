@@ -119,6 +119,12 @@ impl Running {
         })
     }
 
+    /// Copies its directory while it runs.
+    pub fn backup(&self, to: &Path) -> Result<u64, String> {
+        let copied = self.runtime.block_on(self.server.backend.backup(to.into()));
+        copied.map_err(|failure| failure.to_string())
+    }
+
     /// Stops it and leaves its directory to the next one.
     pub fn stop(self) {
         let Running { server, runtime, stop, serving, .. } = self;

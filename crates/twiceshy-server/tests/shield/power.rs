@@ -70,14 +70,81 @@ fn a_loss_of_power_denies_nothing() {
         has_all(&again);
         assert_eq!(again.client().line("SET durable v"), Value::ok());
         assert_eq!(server.calls("scan"), scans, "nothing was resynced");
-        // What it was told of waited for the disk: also a crash leaves it trusted.
+        // A crash cannot be told from a copy that somebody restored.
         let crashed = left.with_extension("crashed");
         copied(left, &crashed);
         let after = redis(&server.address(), &without_resync(&crashed)).expect("it runs");
-        assert!(after.is_trusted());
-        has_all(&after);
         assert_eq!(after.client().line("GET durable"), Value::bulk("v"));
-        assert_eq!(server.calls("scan"), scans, "nothing was resynced");
+        has_all(&after);
+        eventually("it is resynced", || after.is_trusted());
+        assert!(server.calls("scan") > scans);
+        has_all(&after);
+    }
+}
+
+/// Digests that are restored from an older copy do not know what was added since, and
+/// neither does a whole directory: nothing is trusted that a clean stop did not leave.
+#[test]
+fn restored_files_are_not_trusted() {
+    let server = RedisServer::start();
+    let directory = TempDir::new().expect("a directory");
+    let [of, old, new] = ["of", "old", "new"].map(|name| directory.path().join(name));
+    redis(&server.address(), &options(&of)).expect("it runs").stop();
+    copied(&of, &old);
+    let running = redis(&server.address(), &without_resync(&of)).expect("it runs");
+    assert!(running.is_trusted(), "nobody has touched it");
+    for n in 0..100 {
+        assert_eq!(running.client().call(&["SET", &key(n), "v"]), Value::ok());
+    }
+    running.stop();
+    copied(&of, &new);
+    let files = ["digests.redb", "filter.snapshot", "closed", "upstream", "secret", "lock"];
+    for restored in [&files[..1], &files[..2], &files[..3], &files[..], &files[3..4]] {
+        for name in files {
+            let from = if restored.contains(&name) { &old } else { &new };
+            fs::remove_file(of.join(name)).expect("there is one");
+            fs::copy(from.join(name), of.join(name)).expect("copied");
+        }
+        let again = redis(&server.address(), &without_resync(&of)).expect("it runs");
+        has_all(&again);
+        eventually("it is resynced", || again.is_trusted());
+        has_all(&again);
+        again.stop();
+    }
+    // What is said of digests of another generation is not of these.
+    let scans = server.calls("scan");
+    fs::copy(new.join("upstream"), of.join("upstream")).expect("copied");
+    let again = redis(&server.address(), &without_resync(&of)).expect("it runs");
+    eventually("it is resynced", || again.is_trusted());
+    assert!(server.calls("scan") > scans);
+}
+
+/// A backup that is made while the shield is used, and one of the directory when it is
+/// not: both begin with a resync.
+#[test]
+fn backups_are_resynced() {
+    let server = RedisServer::start();
+    let directory = TempDir::new().expect("a directory");
+    let [of, hot, cold] = ["of", "hot", "cold"].map(|name| directory.path().join(name));
+    let running = redis(&server.address(), &options(&of)).expect("it runs");
+    eventually("it is resynced", || running.is_trusted());
+    assert_eq!(running.client().line("SET before v"), Value::ok());
+    assert_eq!(running.backup(&hot), Ok(1));
+    assert!(running.backup(&hot).expect_err("it exists").contains("exists already"));
+    for n in 0..100 {
+        assert_eq!(running.client().call(&["SET", &key(n), "v"]), Value::ok());
+    }
+    running.stop();
+    let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
+    assert_eq!(twiceshy_server::backup(&of, &cold, go_on).expect("nobody has it"), 101);
+    for copy in [&hot, &cold] {
+        let scans = server.calls("scan");
+        let again = redis(&server.address(), &without_resync(copy)).expect("it runs");
+        has_all(&again);
+        eventually("it is resynced", || again.is_trusted());
+        assert!(server.calls("scan") > scans);
+        has_all(&again);
+        again.stop();
     }
 }
 

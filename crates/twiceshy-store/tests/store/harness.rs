@@ -61,6 +61,7 @@ fn other_process() {
     match task.to_str().expect("a task in words") {
         "open" => crate::bad_days::tries_to_open(directory),
         "fill" => crate::bad_days::fills(directory),
+        "backup" => crate::backup::copies_until_killed(directory),
         "locked out" => crate::bad_days::is_locked_out(directory),
         crash => crate::crash::works_until_killed(crash, directory),
     }

@@ -1,5 +1,6 @@
 //! Guarded stores on a real disk, on good days and on bad ones.
 
+mod backup;
 mod bad_days;
 mod beside_writes;
 mod crash;

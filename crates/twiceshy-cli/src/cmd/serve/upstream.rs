@@ -49,8 +49,9 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     resync: Option<u64>,
 
-    /// Trust the filter from the start, unless the last run had no clean end: for a
-    /// store that nobody else writes to
+    /// Trust the filter from the start, unless the last run had no clean end or DIR was
+    /// restored from a copy: for a store that nobody else writes to. Leave it out after
+    /// restoring a whole disk or machine, of which the filter cannot know
     #[arg(long)]
     no_resync_at_start: bool,
 
