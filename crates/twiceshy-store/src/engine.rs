@@ -18,14 +18,29 @@ pub trait Engine: Store + Sized {
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError>;
 
     /// [`Engine::open`] for files that somebody may have put in place since they were
-    /// last closed: a copy that was made while they were written, say. Also tells whether
-    /// the engine has verified that they are together one state of the store, and not
-    /// parts of several. Engines that cannot tell say `false`.
+    /// last closed (a copy that was made while they were written, say), and that
+    /// [`Engine::peek`] could not verify. Also tells whether the engine has verified that
+    /// they are together one state of the store, and not parts of several. Engines that
+    /// cannot tell say `false`.
     ///
     /// # Errors
     /// As [`Engine::open`]; whatever shows that the parts do not belong together.
     fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
         Ok((Self::open(path, options)?, false))
+    }
+
+    /// What there is at a path, without writing to it, so that a directory which is
+    /// refused stays as it was. With `verify` the files may be foreign, and `Some` says that
+    /// they are one state of the store. `None` if the engine cannot tell without writing.
+    ///
+    /// # Errors
+    /// As [`Engine::open_foreign`].
+    fn peek(
+        _path: &Path,
+        _options: &EngineOptions,
+        _verify: bool,
+    ) -> Result<Option<Peeked>, OpenError> {
+        Ok(None)
     }
 
     /// Visits every record as of one moment, in order, while writes go on, until the
@@ -45,6 +60,15 @@ pub trait Engine: Store + Sized {
     /// # Errors
     /// Whatever keeps the disk from it.
     fn sync(&self) -> Result<(), RemoteError>;
+}
+
+/// What an engine has at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// How many records.
+    pub records: u64,
+    /// What [`Store::set_header`] stored last.
+    pub header: Option<Header>,
 }
 
 /// How an engine is opened.

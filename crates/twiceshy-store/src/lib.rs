@@ -45,7 +45,7 @@ use std::path::Path;
 use twiceshy::{Guard, Sidecar};
 
 pub use backup::CopyProgress;
-pub use engine::{Durability, Engine, EngineOptions, OpenError};
+pub use engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
 pub use error::{Error, Result};
 #[cfg(feature = "fjall")]
 pub use fjall::Fjall;

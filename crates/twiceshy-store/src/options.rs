@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Sidecar, Spec};
 
 use crate::backup::{CopyProgress, Source};
-use crate::engine::{Durability, Engine, EngineOptions, OpenError};
+use crate::engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
 use crate::error::{Error, Result};
 use crate::files::{self, Files};
 use crate::kept::Kept;
@@ -143,7 +143,7 @@ impl Options {
         records: impl IntoIterator<Item = (K, V)>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<GuardedStore<E>> {
-        let place = Place::<E>::open(directory.as_ref(), Purpose::Store, &self.engine)?;
+        let place = Place::<E>::new(directory.as_ref(), Purpose::Store, &self.engine)?;
         let records = records.into_iter().map(|(key, value)| {
             (place.hasher.digest(&key), twiceshy::record(key.as_ref(), value.as_ref()))
         });
@@ -163,7 +163,7 @@ impl Options {
         keys: impl IntoIterator<Item = K>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SidecarStore<E>> {
-        let place = Place::<E>::open(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
+        let place = Place::<E>::new(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
         let digests = keys.into_iter().map(|key| (place.hasher.digest(key), Vec::new()));
         place.fill(digests, progress)?;
         let (guard, files, origin) = place.guard(&self.guard, progress)?;
@@ -199,6 +199,28 @@ impl<E: Engine> Place<E> {
         purpose: Purpose,
         options: &EngineOptions,
     ) -> Result<Self> {
+        Self::open_if(directory, purpose, options, |_| Ok(()))
+    }
+
+    /// A directory that nobody has used yet.
+    fn new(directory: &Path, purpose: Purpose, options: &EngineOptions) -> Result<Self> {
+        let is_new = |found: Peeked| match found.header {
+            Some(_) => Err(Error::Directory {
+                path: directory.into(),
+                reason: "is in use already; remove it to build another".into(),
+            }),
+            None => Ok(()),
+        };
+        Self::open_if(directory, purpose, options, is_new)
+    }
+
+    /// Opens a directory if the engine has there what it should.
+    fn open_if(
+        directory: &Path,
+        purpose: Purpose,
+        options: &EngineOptions,
+        should: impl Fn(Peeked) -> Result<()>,
+    ) -> Result<Self> {
         let mut files = Files::new(directory)?;
         let path = engine_path::<E>(directory, purpose);
         let is_there = files::is_there(&path)?;
@@ -207,8 +229,19 @@ impl<E: Engine> Place<E> {
         if !is_there && (files.secret()?.is_some() || files.has_snapshot()) {
             return Err(Error::Directory { path: directory.into(), reason: not_there(&path) });
         }
-        let (engine, origin) = if !is_there || files.is_intact(&path) {
-            (E::open(&path, options).map_err(not_opened(&path))?, Origin::Intact)
+        let is_intact = !is_there || files.is_intact(&path);
+        let mut peeked = None;
+        if is_there {
+            peeked = E::peek(&path, options, !is_intact).map_err(not_opened(&path))?;
+        }
+        // What can be refused is refused before anything is written.
+        if let Some(found) = peeked {
+            should(found)?;
+            refuse(&files, &path, found)?;
+        }
+        let (engine, origin) = if is_intact || peeked.is_some() {
+            let origin = if is_intact { Origin::Intact } else { Origin::Verified };
+            (E::open(&path, options).map_err(not_opened(&path))?, origin)
         } else {
             let (engine, verified) = E::open_foreign(&path, options).map_err(not_opened(&path))?;
             (engine, if verified { Origin::Verified } else { Origin::Unknown })
@@ -216,12 +249,12 @@ impl<E: Engine> Place<E> {
         // Nobody else is here from now on.
         files.opened(&path)?;
         let header = engine.header().map_err(twiceshy::Error::Remote)?;
+        let records = engine.count().map_err(twiceshy::Error::Remote)?;
+        let found = Peeked { records, header };
+        should(found)?;
+        refuse(&files, &path, found)?;
         let hasher = match files.secret()? {
             Some(hasher) => hasher,
-            None if header.is_some() => {
-                let path = files.secret_path();
-                return Err(Error::Secret { path, reason: "is missing".into() });
-            }
             None => {
                 // A loss of power must not leave a secret without the engine's files.
                 engine.sync().map_err(twiceshy::Error::Remote)?;
@@ -230,21 +263,7 @@ impl<E: Engine> Place<E> {
                 hasher
             }
         };
-        let place = Place { engine, hasher, is_new: header.is_none(), origin, files };
-        if place.is_new && place.engine.count().map_err(twiceshy::Error::Remote)? > 0 {
-            return Err(place.refused(
-                "somebody began to build a store here and did not finish; remove the directory \
-                 and build it again",
-            ));
-        }
-        if place.is_new && place.files.has_snapshot() {
-            return Err(place.refused(&format!(
-                "its {} is that of a new store, but there is a filter.snapshot of one that was \
-                 used: restore the file from a backup, or remove the directory to begin anew",
-                file_name(&path)
-            )));
-        }
-        Ok(place)
+        Ok(Place { engine, hasher, is_new: header.is_none(), origin, files })
     }
 
     /// Writes the first records. The guard writes the header after them: until
@@ -258,9 +277,6 @@ impl<E: Engine> Place<E> {
         /// many bytes.
         const RECORDS: usize = 1 << 19;
         const BYTES: usize = 64 << 20;
-        if !self.is_new {
-            return Err(self.refused("is in use already; remove it to build another"));
-        }
         let mut done = 0;
         loop {
             let (mut chunk, mut bytes) = (Vec::new(), 0);
@@ -282,10 +298,6 @@ impl<E: Engine> Place<E> {
         }
     }
 
-    fn refused(&self, reason: &str) -> Error {
-        Error::Directory { path: self.files.directory().into(), reason: reason.into() }
-    }
-
     fn guard(
         self,
         options: &GuardOptions,
@@ -297,19 +309,10 @@ impl<E: Engine> Place<E> {
         if origin == Origin::Unknown
             && snapshot.is_some()
             && let Some(header) = engine.header().map_err(twiceshy::Error::Remote)?
-            && header.is_of(&hasher)
         {
             engine.set_header(header.renewed()).map_err(twiceshy::Error::Remote)?;
         }
-        let guard = Guard::open_with(engine, hasher, options, snapshot.as_deref(), progress)
-            .map_err(|error| match error {
-                // It says so of nothing else.
-                twiceshy::Error::Format { .. } => Error::Secret {
-                    path: files.secret_path(),
-                    reason: "is not the one that the store's digests were made with".into(),
-                },
-                error => Error::Guard(error),
-            })?;
+        let guard = Guard::open_with(engine, hasher, options, snapshot.as_deref(), progress)?;
         Ok((guard, files, origin))
     }
 }
@@ -330,15 +333,8 @@ pub(crate) fn backup<E: Engine>(
         return refused(format!("there is no store here: neither {records} nor {digests}"));
     };
     let place = Place::<E>::open(directory, purposes[found], &Options::default().engine)?;
-    let header = place.engine.header().map_err(twiceshy::Error::Remote)?;
     if place.is_new {
         return refused("there is nothing to copy: nothing was ever stored here".into());
-    }
-    if !header.is_some_and(|header| header.is_of(&place.hasher)) {
-        return Err(Error::Secret {
-            path: place.files.secret_path(),
-            reason: "is not the one that the store's digests were made with".into(),
-        });
     }
     let name = Path::new(paths[found].file_name().unwrap_or_default());
     let source = Source { engine: &place.engine, name, hasher: &place.hasher, others };
@@ -352,6 +348,34 @@ pub(crate) fn engine_path<E: Engine>(directory: &Path, purpose: Purpose) -> Path
 
 fn file_name(path: &Path) -> impl fmt::Display {
     path.file_name().unwrap_or_default().display()
+}
+
+/// Refuses a directory whose files do not belong together.
+fn refuse(files: &Files, path: &Path, found: Peeked) -> Result<()> {
+    let refused = |reason: String| Err(Error::Directory { path: files.directory().into(), reason });
+    let bad_secret =
+        |reason: &str| Err(Error::Secret { path: files.secret_path(), reason: reason.into() });
+    match (found.header, files.secret()?) {
+        (Some(_), None) => bad_secret("is missing"),
+        (Some(header), Some(hasher)) => match header.check(&hasher) {
+            // It says so of nothing else.
+            Err(twiceshy::Error::Format { .. }) => {
+                bad_secret("is not the one that the store's digests were made with")
+            }
+            checked => Ok(checked?),
+        },
+        (None, _) if found.records > 0 => refused(
+            "somebody began to build a store here and did not finish; remove the directory and \
+             build it again"
+                .into(),
+        ),
+        (None, _) if files.has_snapshot() => refused(format!(
+            "its {} is that of a new store, but there is a filter.snapshot of one that was used: \
+             restore the file from a backup, or remove the directory to begin anew",
+            file_name(path)
+        )),
+        (None, _) => Ok(()),
+    }
 }
 
 /// Why a directory in use is refused when the engine's files are not there.

@@ -6,5 +6,6 @@ mod beside_writes;
 mod crash;
 mod front_door;
 mod harness;
+mod refused;
 mod restored;
 mod sidecar;

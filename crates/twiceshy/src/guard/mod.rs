@@ -149,16 +149,8 @@ impl<S: Store> Guard<S> {
         // A shard that is full grows; it must not do so by itself.
         let spec = spec.when_full(WhenFull::Error);
         let header = store.header().map_err(Error::Remote)?;
-        if let Some(header) = header
-            && header.tag != tag(&hasher)
-        {
-            if header.tag == hasher.tag() {
-                return Err(Error::Outdated);
-            }
-            return Err(Error::format(
-                "the store's digests were made with another hasher or secret; open it with the \
-                 one it was made with",
-            ));
+        if let Some(header) = header {
+            header.check(&hasher)?;
         }
         let mut guard = Guard {
             store,

@@ -6,7 +6,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::{Digest, KeyHasher};
-use crate::error::RemoteError;
+use crate::error::{Error, RemoteError};
 use crate::remote::Accesses;
 
 /// Records in the order of their keys' digests: slow, and the truth.
@@ -107,9 +107,20 @@ pub struct Header {
 impl Header {
     /// Whether the store's digests were made with this hasher, and its records are laid
     /// out as this version does it.
-    #[must_use]
-    pub fn is_of(&self, hasher: &KeyHasher) -> bool {
-        self.tag == super::tag(hasher)
+    ///
+    /// # Errors
+    /// [`Error::Format`] or [`Error::Outdated`] if not.
+    pub fn check(&self, hasher: &KeyHasher) -> Result<(), Error> {
+        if self.tag == super::tag(hasher) {
+            return Ok(());
+        }
+        if self.tag == hasher.tag() {
+            return Err(Error::Outdated);
+        }
+        Err(Error::format(
+            "the store's digests were made with another hasher or secret; open it with the one \
+             it was made with",
+        ))
     }
 
     /// The same with a generation that no snapshot has: for a copy of the store, or one
