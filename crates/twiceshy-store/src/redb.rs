@@ -20,8 +20,6 @@ use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
 use crate::engine::{Durability, Engine, EngineOptions, OpenError, Peeked, from_number, to_number};
 
-use overlay::Overlay;
-
 type Records = ReadOnlyTable<u128, &'static [u8]>;
 
 /// Keyed by digests as numbers: `redb` compares arrays byte by byte, which took an
@@ -101,48 +99,25 @@ impl Engine for Redb {
 
     fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
         let (file, backend) = backend(path, options.durability)?;
-        let redb = caught(|| {
+        let verify = || {
             let (mut database, repaired) = opened(backend, options.cache)?;
             if !repaired {
                 database.check_integrity().map_err(not_one_state)?;
             }
             Self::with(database, file)
-        })?;
+        };
+        // Pages of different moments may break what `redb` takes for granted.
+        let verified = panic::catch_unwind(AssertUnwindSafe(verify));
+        let redb = verified.unwrap_or_else(|_| Err(not_one_state("it panicked").into()))?;
         Ok((redb, true))
     }
 
-    /// A file that was not closed `redb` verifies itself, page by page, when it is opened;
-    /// but not one that was opened and not written to yet, nor one whose first page was
-    /// copied when it was closed and the others later.
     fn peek(
         path: &Path,
         options: &EngineOptions,
         verify: bool,
     ) -> Result<Option<Peeked>, OpenError> {
-        let looked = caught(|| {
-            let Some(mut database) = looked_at(path, options.cache)? else { return Ok(None) };
-            let is_well = !verify || database.check_integrity().map_err(not_one_state)?;
-            Ok(is_well.then_some(database))
-        });
-        let database = match looked {
-            Ok(Some(database)) => database,
-            Ok(None) => return Ok(None),
-            // Who opens it can say more.
-            Err(OpenError::Other(_)) if !verify => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let view = database.begin_read()?;
-        let records = match view.open_table(RECORDS) {
-            Ok(records) => records.len()?,
-            Err(TableError::TableDoesNotExist(_)) => 0,
-            Err(error) => return Err(not_ours(error).into()),
-        };
-        let header = match view.open_table(META) {
-            Ok(_) => header_of(&view)?,
-            Err(TableError::TableDoesNotExist(_)) => None,
-            Err(error) => return Err(not_ours(error).into()),
-        };
-        Ok(Some(Peeked { records, header }))
+        peek::peek(path, options.cache, verify)
     }
 
     fn visit_all(
@@ -273,26 +248,6 @@ fn opened(backend: impl StorageBackend, cache: usize) -> Result<(Database, bool)
     Ok((database, repaired.load(Ordering::Relaxed)))
 }
 
-/// Opens a database without writing to its file; `None` if it has to be repaired first.
-fn looked_at(path: &Path, cache: usize) -> Result<Option<Database>, OpenError> {
-    let backend = Overlay::new(backend(path, Durability::Process)?.1)?;
-    let mut builder = Builder::new();
-    builder.set_cache_size(cache);
-    builder.set_repair_callback(redb::RepairSession::abort);
-    match builder.create_with_backend(backend) {
-        Ok(database) => Ok(Some(database)),
-        Err(DatabaseError::RepairAborted) => Ok(None),
-        Err(DatabaseError::DatabaseAlreadyOpen) => Err(OpenError::Locked),
-        Err(error) => Err(OpenError::Other(error.into())),
-    }
-}
-
-/// Pages that do not belong together may break what `redb` takes for granted.
-fn caught<T>(open: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
-    let opened = panic::catch_unwind(AssertUnwindSafe(open));
-    opened.unwrap_or_else(|_| Err(not_one_state("redb panicked").into()))
-}
-
 /// Why a file is not opened whose pages do not belong together.
 fn not_one_state(error: impl fmt::Display) -> RemoteError {
     format!(
@@ -384,5 +339,6 @@ impl StorageBackend for Backend {
 }
 
 mod overlay;
+mod peek;
 #[cfg(test)]
 mod tests;

@@ -3,34 +3,38 @@
 //! `redb` writes to a file by opening it. A file that is then refused should be as it was.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
-
-use super::Backend;
 
 const PAGE: u64 = 4096;
 
 /// A file, and what would have been written to it.
 #[derive(Debug)]
 pub(super) struct Overlay {
-    file: Backend,
+    file: FileBackend,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     length: u64,
+    /// How much of the file is seen: what was cut off does not come back.
+    seen: u64,
     /// Pages that were written, by number.
     pages: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Overlay {
-    pub(super) fn new(file: Backend) -> io::Result<Self> {
+    pub(super) fn new(file: File) -> io::Result<Self> {
+        let file = FileBackend::new(file).map_err(io::Error::other)?;
         let length = file.len()?;
-        Ok(Overlay { file, state: Mutex::new(State { length, pages: BTreeMap::new() }) })
+        let state = State { length, seen: length, pages: BTreeMap::new() };
+        Ok(Overlay { file, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -43,7 +47,7 @@ impl Overlay {
             return Ok(page.clone());
         }
         let (mut page, start) = (vec![0; PAGE as usize], number * PAGE);
-        let there = self.file.len()?.min(state.length).saturating_sub(start).min(PAGE);
+        let there = state.seen.saturating_sub(start).min(PAGE);
         self.file.read(start, &mut page[..there as usize])?;
         Ok(page)
     }
@@ -81,16 +85,12 @@ impl StorageBackend for Overlay {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         let mut state = self.state();
-        // What comes after the end is zeros, should it come back.
         if length < state.length {
-            let last = length / PAGE;
-            let mut page = self.page(&state, last)?;
-            page[(length % PAGE) as usize..].fill(0);
-            let gone = state.length.div_ceil(PAGE);
-            state.pages.insert(last, page);
-            for number in last + 1..gone {
-                state.pages.insert(number, vec![0; PAGE as usize]);
+            let _gone = state.pages.split_off(&length.div_ceil(PAGE));
+            if let Some(last) = state.pages.get_mut(&(length / PAGE)) {
+                last[(length % PAGE) as usize..].fill(0);
             }
+            state.seen = state.seen.min(length);
         }
         state.length = length;
         Ok(())
@@ -148,9 +148,7 @@ impl StorageBackend for Overlay {
 mod tests {
     use std::fs;
 
-    use super::super::backend;
     use super::*;
-    use crate::Durability;
 
     #[test]
     fn what_is_written_is_read_and_the_file_stays_as_it_was() {
@@ -159,7 +157,7 @@ mod tests {
         let mut truth: Vec<u8> = (0..3 * PAGE + 100).map(|n| (n % 251) as u8).collect();
         fs::write(&path, &truth).expect("written");
         let before = truth.clone();
-        let file = backend(&path, Durability::Process).expect("there").1;
+        let file = File::options().read(true).write(true).open(&path).expect("there");
         let overlay = Overlay::new(file).expect("there");
         let same = |truth: &[u8]| {
             assert_eq!(overlay.len().expect("known"), truth.len() as u64);

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use tempfile::TempDir;
 use twiceshy::{EVERY_DIGEST, Opened};
@@ -225,7 +226,8 @@ impl<E: Engine> History<E> {
                 }
             }
             62..68 => self.store().snapshot().expect("written"),
-            68..82 => self.copies.push(copy(&self.path())),
+            68..78 => self.copies.push(copy(&self.path())),
+            78..82 => self.copy_beside_a_writer(),
             82..88 => self.reopen(),
             88..92 => self.crash(),
             _ => self.restore(),
@@ -236,6 +238,12 @@ impl<E: Engine> History<E> {
     }
 
     fn put(&mut self) {
+        let records = self.records();
+        self.store().put_many(&records).expect("written");
+    }
+
+    /// Records that are about to be put.
+    fn records(&mut self) -> Vec<(String, String)> {
         let many = [1, 5, 40][self.random.below(3) as usize];
         let mut records = Vec::new();
         for _ in 0..many {
@@ -244,7 +252,24 @@ impl<E: Engine> History<E> {
         }
         self.state.extend(records.iter().cloned());
         self.states.insert(self.state.clone());
-        self.store().put_many(&records).expect("written");
+        records
+    }
+
+    /// Files that are copied while somebody writes, within a write.
+    fn copy_beside_a_writer(&mut self) {
+        let writes: Vec<_> = (0..8).map(|_| self.records()).collect();
+        let (store, path) = (self.store(), self.path());
+        let copied = thread::scope(|scope| {
+            scope.spawn(|| {
+                for records in &writes {
+                    store.put_many(records).expect("written");
+                }
+            });
+            // A folder of an engine may lose a file in between.
+            let whole = |_| std::panic::catch_unwind(|| copy(&path)).ok();
+            (0..3).filter_map(whole).collect::<Vec<_>>()
+        });
+        self.copies.extend(copied);
     }
 
     fn remove(&mut self) {
