@@ -1,24 +1,31 @@
 //! [`Redb`]: one file, a B-tree whose pages are copied on write.
+//!
+//! A failure of the disk is an error of the call that met it. After a failed write
+//! the database is opened again ([`reopen`]); a page that cannot be read, or makes no
+//! sense, fails the reads that need it and no others ([`backend`]).
 
-use std::fmt;
+mod backend;
+mod overlay;
+mod peek;
+mod reopen;
+
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::{Bound, ControlFlow, RangeInclusive};
+use std::ops::{ControlFlow, RangeInclusive};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
-use redb::backends::FileBackend;
+use arc_swap::ArcSwapOption;
 use redb::{
-    BackendError, Builder, Database, DatabaseError, ReadOnlyTable, ReadTransaction,
-    ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _, StorageBackend,
-    TableDefinition, TableError,
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
+    ReadableTableMetadata as _, StorageError, TableDefinition, TableError, WriteTransaction,
 };
 use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
 use crate::engine::{Durability, Engine, EngineOptions, OpenError, Peeked, from_number, to_number};
+use backend::{Failure, Medium, Trace, while_writing};
+use reopen::{Writing, close, latest};
 
 type Records = ReadOnlyTable<u128, &'static [u8]>;
 
@@ -31,61 +38,224 @@ const GENERATION: &str = "generation";
 
 /// Records in a file of crate `redb`.
 pub struct Redb {
-    database: Database,
-    /// Held from the start of a write until [`Redb::records`] shows it.
-    writing: Mutex<()>,
-    /// The records as of the last write. Opening them for every read would take
-    /// as long as the read; with a lock around them, readers would write to one
-    /// cache line, and wait for a writer that waits for somebody's disk.
-    records: ArcSwap<Records>,
-    file: File,
-    /// Whether a write has failed: what it left may come to light when the file is
-    /// opened again, so no snapshot of the filters may be taken for one of that.
-    failed: AtomicBool,
+    path: PathBuf,
+    medium: Box<dyn Medium>,
+    cache: usize,
+    /// Whether writes wait for the disk.
+    waits: bool,
+    trace: Arc<Trace>,
+    /// Held from the start of a write until [`Redb::shown`] has it.
+    writing: Mutex<Writing>,
+    /// The records as of the last write; `None` while the outcome of a write is
+    /// unknown. Opening them for every read would take as long as the read; with a
+    /// lock around them, readers would write to one cache line, and wait for a
+    /// writer that waits for somebody's disk.
+    shown: ArcSwapOption<Records>,
+}
+
+/// Why a read failed.
+enum Unread {
+    /// The database was closed under it; whether the visitor has seen something.
+    Closed { visited: bool },
+    /// Anything else.
+    Failed(RemoteError),
 }
 
 impl Redb {
-    /// Records in a file that a backend reads and writes; `file` is to be synced.
-    fn over(backend: impl StorageBackend, file: File, cache: usize) -> Result<Self, OpenError> {
-        Self::with(opened(backend, cache)?.0, file)
-    }
-
-    fn with(database: Database, file: File) -> Result<Self, OpenError> {
-        let both_there = {
-            let transaction = database.begin_read()?;
-            transaction.open_table(RECORDS).is_ok() && transaction.open_table(META).is_ok()
+    /// Records in a medium, whose pages are verified if it is `foreign`; `path` is for
+    /// messages.
+    fn over(
+        medium: Box<dyn Medium>,
+        path: &Path,
+        options: &EngineOptions,
+        foreign: bool,
+    ) -> Result<Self, OpenError> {
+        let redb = Redb {
+            path: path.into(),
+            medium,
+            cache: options.cache,
+            waits: options.durability == Durability::Power,
+            trace: Arc::new(Trace::default()),
+            writing: Mutex::default(),
+            shown: ArcSwapOption::empty(),
         };
-        if !both_there {
-            let transaction = database.begin_write()?;
-            transaction.open_table(RECORDS).map_err(not_ours)?;
-            transaction.open_table(META).map_err(not_ours)?;
-            transaction.commit()?;
+        redb.open_first(foreign)?;
+        Ok(redb)
+    }
+
+    /// Reads the records as of the last write. `read` is called a second time if a
+    /// write failed meanwhile and the database was opened again.
+    #[inline]
+    fn view<T>(
+        &self,
+        mut read: impl FnMut(&Records) -> Result<T, Unread>,
+    ) -> Result<T, RemoteError> {
+        if let Some(records) = &*self.shown.load() {
+            match read(records) {
+                Ok(value) => return Ok(value),
+                Err(Unread::Closed { visited: false }) => (),
+                Err(failed) => return Err(failed.into()),
+            }
         }
-        let records = ArcSwap::new(Self::latest(&database)?);
-        let (writing, failed) = (Mutex::new(()), AtomicBool::new(false));
-        Ok(Redb { database, writing, records, file, failed })
+        self.view_again(&mut read)
     }
 
-    fn latest(database: &Database) -> Result<Arc<Records>, RemoteError> {
-        Ok(Arc::new(database.begin_read()?.open_table(RECORDS)?))
+    #[cold]
+    fn view_again<T>(
+        &self,
+        read: &mut dyn FnMut(&Records) -> Result<T, Unread>,
+    ) -> Result<T, RemoteError> {
+        {
+            let mut writing = self.lock();
+            self.opened(&mut writing)?;
+        }
+        match &*self.shown.load() {
+            Some(records) => read(records).map_err(RemoteError::from),
+            None => Err(Unread::Closed { visited: false }.into()),
+        }
     }
 
-    /// Shows readers what was written.
-    fn show_latest(&self) -> Result<(), RemoteError> {
-        self.records.store(Self::latest(&self.database)?);
-        Ok(())
+    /// Calls `redb` to read; a panic of it becomes an error. `visiting` is set while
+    /// the caller's own code runs, whose panics are left alone.
+    #[inline]
+    fn caught<T>(
+        &self,
+        call: impl FnOnce(&mut Visit) -> Result<T, StorageError>,
+    ) -> Result<T, Unread> {
+        let mut visit = Visit::default();
+        match panic::catch_unwind(AssertUnwindSafe(|| call(&mut visit))) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(self.unread(error, visit.visited)),
+            Err(payload) if visit.visiting => panic::resume_unwind(payload),
+            Err(payload) => Err(Unread::Failed(self.unwound(Failure::of(payload)))),
+        }
+    }
+
+    #[cold]
+    fn unread(&self, error: StorageError, visited: bool) -> Unread {
+        match error {
+            StorageError::PreviousIo | StorageError::DatabaseClosed => Unread::Closed { visited },
+            StorageError::Corrupted(reason) => Unread::Failed(self.damaged(&reason).into()),
+            error => Unread::Failed(error.into()),
+        }
+    }
+
+    #[cold]
+    fn unwound(&self, failure: Failure) -> RemoteError {
+        match failure {
+            Failure::Read(error) => self.explained(error.kind(), &error.to_string()).into(),
+            failure @ Failure::Damage(_) => self.damaged(&RemoteError::from(failure)).into(),
+        }
     }
 
     fn visit(
+        &self,
         records: &Records,
         range: &RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
-    ) -> Result<(), RemoteError> {
-        for entry in records.range(to_number(*range.start())..=to_number(*range.end()))? {
-            let (digest, record) = entry?;
-            visitor(from_number(digest.value()), record.value());
+    ) -> Result<(), Unread> {
+        self.caught(|visit| {
+            for entry in records.range(to_number(*range.start())..=to_number(*range.end()))? {
+                let (digest, record) = entry?;
+                let (digest, record) = (from_number(digest.value()), record.value());
+                visit.call(|| visitor(digest, record));
+            }
+            Ok(())
+        })
+    }
+
+    /// Looks at the database while nobody writes.
+    fn inspect<T>(
+        &self,
+        look: impl FnOnce(&Database) -> Result<T, RemoteError>,
+    ) -> Result<T, RemoteError> {
+        let mut writing = self.lock();
+        let database = self.opened(&mut writing)?;
+        match while_writing(|| look(database)) {
+            Err(error) if self.trace.failed() => Err(self.reopen(&mut writing, &error).into()),
+            outcome => outcome,
         }
-        Ok(())
+    }
+
+    /// Makes a change in a transaction of its own, and shows it to readers.
+    fn change(
+        &self,
+        change: impl FnOnce(&WriteTransaction) -> Result<(), RemoteError>,
+    ) -> Result<(), RemoteError> {
+        let mut writing = self.lock();
+        let database = self.writable(&mut writing)?;
+        let mut committing = false;
+        let mut unwound = true;
+        let outcome = while_writing(|| {
+            let changed = (|| {
+                let transaction = database.begin_write()?;
+                change(&transaction)?;
+                committing = true;
+                transaction.commit()?;
+                self.shown.store(Some(latest(database)?));
+                Ok(())
+            })();
+            unwound = false;
+            changed
+        });
+        match outcome {
+            Ok(()) => {
+                self.trace.clear();
+                writing.succeeded();
+                Ok(())
+            }
+            // Only this change was wrong, and it was rolled back.
+            Err(error) if !(committing || unwound || self.trace.failed()) => Err(error),
+            Err(error) => Err(self.reopen(&mut writing, &error).into()),
+        }
+    }
+}
+
+/// A file that is read and written.
+fn file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// The header as of one moment.
+fn header_of(view: &ReadTransaction) -> Result<Option<Header>, RemoteError> {
+    let meta = view.open_table(META)?;
+    let value = |name| Ok::<_, RemoteError>(meta.get(name)?.map(|value| value.value()));
+    let (tag, generation) = (value(TAG)?, value(GENERATION)?);
+    Ok(tag.zip(generation).map(|(tag, generation)| Header { tag, generation }))
+}
+
+/// What the caller's visitor of a read has seen.
+#[derive(Default)]
+struct Visit {
+    visited: bool,
+    visiting: bool,
+}
+
+impl Visit {
+    #[inline]
+    fn call(&mut self, visitor: impl FnOnce()) {
+        (self.visited, self.visiting) = (true, true);
+        visitor();
+        self.visiting = false;
+    }
+}
+
+impl From<Unread> for RemoteError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Failed(error) => error,
+            Unread::Closed { .. } => {
+                "a write failed while this was read, and the store was opened again; read it \
+                 once more"
+                    .into()
+            }
+        }
+    }
+}
+
+impl Drop for Redb {
+    fn drop(&mut self) {
+        close(self.lock().database.take());
     }
 }
 
@@ -93,23 +263,11 @@ impl Engine for Redb {
     const EXTENSION: &'static str = "redb";
 
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
-        let (file, backend) = backend(path, options.durability)?;
-        Self::over(backend, file, options.cache)
+        Self::over(Box::new(file(path)?), path, options, false)
     }
 
     fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
-        let (file, backend) = backend(path, options.durability)?;
-        let verify = || {
-            let (mut database, repaired) = opened(backend, options.cache)?;
-            if !repaired {
-                database.check_integrity().map_err(not_one_state)?;
-            }
-            Self::with(database, file)
-        };
-        // Pages of different moments may break what `redb` takes for granted.
-        let verified = panic::catch_unwind(AssertUnwindSafe(verify));
-        let redb = verified.unwrap_or_else(|_| Err(not_one_state("it panicked").into()))?;
-        Ok((redb, true))
+        Ok((Self::over(Box::new(file(path)?), path, options, true)?, true))
     }
 
     fn peek(
@@ -124,23 +282,30 @@ impl Engine for Redb {
         &self,
         visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
     ) -> Result<Option<Header>, RemoteError> {
-        let view = self.database.begin_read()?;
-        for entry in view.open_table(RECORDS)?.iter()? {
-            let (digest, record) = entry?;
-            if visitor(from_number(digest.value()), record.value()).is_break() {
-                break;
+        let (records, header) = self.inspect(|database| {
+            let view = database.begin_read()?;
+            Ok((view.open_table(RECORDS)?, header_of(&view)?))
+        })?;
+        let visited = self.caught(|visit| {
+            for entry in records.iter()? {
+                let (digest, record) = entry?;
+                let (digest, record) = (from_number(digest.value()), record.value());
+                let mut next = ControlFlow::Continue(());
+                visit.call(|| next = visitor(digest, record));
+                if next.is_break() {
+                    break;
+                }
             }
-        }
-        header_of(&view)
+            Ok(())
+        });
+        visited?;
+        Ok(header)
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
-        if self.failed.load(Ordering::Acquire) {
-            return Err(
-                "a write has failed; the filters are built again when it is next opened".into()
-            );
-        }
-        Ok(self.file.sync_all()?)
+        let mut writing = self.lock();
+        self.opened(&mut writing)?;
+        Ok(self.medium.sync_all()?)
     }
 }
 
@@ -151,7 +316,7 @@ impl Store for Redb {
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        Self::visit(&self.records.load(), &range, visitor)
+        self.view(|records| self.visit(records, &range, visitor))
     }
 
     /// One view for all; neighbours share pages.
@@ -160,11 +325,20 @@ impl Store for Redb {
         ranges: &[RangeInclusive<Digest>],
         visitor: &mut dyn FnMut(usize, Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        let records = self.records.load();
-        for (index, range) in ranges.iter().enumerate() {
-            Self::visit(&records, range, &mut |digest, record| visitor(index, digest, record))?;
-        }
-        Ok(())
+        self.view(|records| {
+            let mut any = false;
+            for (index, range) in ranges.iter().enumerate() {
+                let each = &mut |digest: Digest, record: &[u8]| {
+                    any = true;
+                    visitor(index, digest, record);
+                };
+                match self.visit(records, range, each) {
+                    Err(Unread::Closed { .. }) => return Err(Unread::Closed { visited: any }),
+                    outcome => outcome?,
+                }
+            }
+            Ok(())
+        })
     }
 
     /// A point look-up allocates nothing, which makes it almost twice as fast. One
@@ -174,17 +348,21 @@ impl Store for Redb {
         digest: Digest,
         visitor: &mut dyn FnMut(&[u8]),
     ) -> Result<Option<bool>, RemoteError> {
-        // For as long as what was found: `get` of redb 4.4 does not keep the
-        // transaction, whatever its documentation says, and the page would be freed.
-        let records = self.records.load();
-        let found = records.get(to_number(digest))?;
-        Ok(Some(found.inspect(|record| visitor(record.value())).is_some()))
+        // The view is held for as long as what was found: `get` of redb 4.4 does not
+        // keep the transaction, whatever its documentation says, and the page would
+        // be freed.
+        self.view(|records| {
+            self.caught(|visit| {
+                let Some(record) = records.get(to_number(digest))? else { return Ok(Some(false)) };
+                let record = record.value();
+                visit.call(|| visitor(record));
+                Ok(Some(true))
+            })
+        })
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
-        let _lock = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let transaction = self.database.begin_write()?;
-        {
+        self.change(|transaction| {
             let mut records = transaction.open_table(RECORDS)?;
             // Neighbours share pages. Of two changes of a record the last counts.
             let mut ordered: Vec<&Change<'_>> = changes.iter().collect();
@@ -195,15 +373,12 @@ impl Store for Redb {
                     None => records.remove(to_number(*digest))?,
                 };
             }
-        }
-        let committed = transaction.commit().map_err(RemoteError::from);
-        let shown = committed.and_then(|()| self.show_latest());
-        self.failed.fetch_or(shown.is_err(), Ordering::AcqRel);
-        shown
+            Ok(())
+        })
     }
 
     fn count(&self) -> Result<u64, RemoteError> {
-        Ok(self.records.load().len()?)
+        self.view(|records| self.caught(|_| records.len()))
     }
 
     fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
@@ -211,50 +386,17 @@ impl Store for Redb {
     }
 
     fn header(&self) -> Result<Option<Header>, RemoteError> {
-        header_of(&self.database.begin_read()?)
+        self.inspect(|database| header_of(&database.begin_read()?))
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
-        let transaction = self.database.begin_write()?;
-        {
+        self.change(|transaction| {
             let mut meta = transaction.open_table(META)?;
             meta.insert(TAG, header.tag)?;
             meta.insert(GENERATION, header.generation)?;
-        }
-        Ok(transaction.commit()?)
+            Ok(())
+        })
     }
-}
-
-/// The header as of one moment.
-fn header_of(view: &ReadTransaction) -> Result<Option<Header>, RemoteError> {
-    let meta = view.open_table(META)?;
-    let value = |name| Ok::<_, RemoteError>(meta.get(name)?.map(|value| value.value()));
-    let (tag, generation) = (value(TAG)?, value(GENERATION)?);
-    Ok(tag.zip(generation).map(|(tag, generation)| Header { tag, generation }))
-}
-
-/// Opens a database, and tells whether `redb` had to repair it: every page has been
-/// verified then.
-fn opened(backend: impl StorageBackend, cache: usize) -> Result<(Database, bool), OpenError> {
-    let repaired = Arc::new(AtomicBool::new(false));
-    let noted = Arc::clone(&repaired);
-    let mut builder = Builder::new();
-    builder.set_cache_size(cache);
-    builder.set_repair_callback(move |_| noted.store(true, Ordering::Relaxed));
-    let database = builder.create_with_backend(backend).map_err(|error| match error {
-        DatabaseError::DatabaseAlreadyOpen => OpenError::Locked,
-        error => OpenError::Other(error.into()),
-    })?;
-    Ok((database, repaired.load(Ordering::Relaxed)))
-}
-
-/// Why a file is not opened whose pages do not belong together.
-fn not_one_state(error: impl fmt::Display) -> RemoteError {
-    format!(
-        "it is damaged, or was copied while it was written ({error}); restore another copy \
-         (`twiceshy backup` makes good ones)"
-    )
-    .into()
 }
 
 /// Why a table cannot be had: there is one of that name with other contents.
@@ -269,76 +411,7 @@ fn not_ours(error: TableError) -> RemoteError {
     .into()
 }
 
-/// A file, and what reads and writes it for `redb`.
-fn backend(path: &Path, durability: Durability) -> io::Result<(File, Backend)> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    let backend = FileBackend::new(file.try_clone()?).map_err(io::Error::other)?;
-    Ok((file, Backend { file: backend, waits: durability == Durability::Power }))
-}
-
-/// A file whose writes wait for the disk only if they have to survive a loss of
-/// power. What the system has taken survives the process.
-#[derive(Debug)]
-struct Backend {
-    file: FileBackend,
-    waits: bool,
-}
-
-impl StorageBackend for Backend {
-    fn sync_data(&self) -> io::Result<()> {
-        if self.waits { self.file.sync_data() } else { Ok(()) }
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.file.close()
-    }
-
-    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.try_lock_range(start, end)
-    }
-
-    fn try_lock_shared_range(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-    ) -> Result<bool, BackendError> {
-        self.file.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.lock_shared_range(start, end)
-    }
-
-    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.file.unlock_range(start, end)
-    }
-
-    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.file.query_lock_range(start, end)
-    }
-}
-
-mod overlay;
-mod peek;
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod tests;

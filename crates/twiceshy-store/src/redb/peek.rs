@@ -67,10 +67,10 @@ fn peeked(database: &Database) -> Result<Peeked, OpenError> {
 }
 
 /// Why a file is not opened whose pages do not belong together.
-fn not_one_state(error: impl fmt::Display) -> RemoteError {
+pub(super) fn not_one_state(error: impl fmt::Display) -> RemoteError {
     format!(
         "it is damaged, or was copied while it was written ({error}); restore another copy \
-         (`twiceshy backup` makes good ones)"
+         (`twiceshy backup` makes good ones), or see what `twiceshy check` finds"
     )
     .into()
 }

@@ -1,84 +1,41 @@
-//! Disks that fail: no commit that comes to light later meets a snapshot of the
-//! filters that does not know its keys. And readers beside a writer.
+//! Disks that fail at every access once, and readers beside a writer.
 
-use std::sync::atomic::AtomicU64;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use redb::Database;
 use twiceshy::Opened;
 
+use super::faults::{Disk, Fault};
 use super::*;
-use crate::Options;
+use crate::{GuardedStore, Options};
 
-/// Which access of a file fails, and how.
-#[derive(Debug, Default)]
-struct Trouble {
-    /// How many writing accesses from now; 0 is never.
-    fails_in: AtomicU64,
-    /// Whether the access happens all the same.
-    happens: AtomicBool,
+thread_local! {
+    /// The disk of the next [`Frail`] that this thread opens.
+    static DISK: RefCell<Disk> = RefCell::default();
 }
 
-impl Trouble {
-    /// Makes an access of the file, or fails, or both.
-    fn around<T>(&self, access: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let left = self.fails_in.load(Ordering::Relaxed);
-        self.fails_in.store(left.saturating_sub(1), Ordering::Relaxed);
-        if left != 1 {
-            return access();
-        }
-        if self.happens.load(Ordering::Relaxed) {
-            access()?;
-        }
-        Err(io::Error::other("trouble"))
-    }
-}
-
-/// A file with trouble.
-#[derive(Debug)]
-struct Troubled {
-    backend: Backend,
-    trouble: Arc<Trouble>,
-}
-
-impl StorageBackend for Troubled {
-    fn sync_data(&self) -> io::Result<()> {
-        self.trouble.around(|| self.backend.sync_data())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.backend.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.backend.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.trouble.around(|| self.backend.set_len(len))
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.trouble.around(|| self.backend.write(offset, data))
-    }
-}
-
-/// A [`Redb`] over a file with trouble.
-struct Frail {
-    redb: Redb,
-    trouble: Arc<Trouble>,
-}
+/// A [`Redb`] on the thread's [`DISK`].
+struct Frail(Redb);
 
 impl Engine for Frail {
     const EXTENSION: &'static str = Redb::EXTENSION;
 
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
-        let (file, backend) = backend(path, options.durability)?;
-        let trouble = Arc::new(Trouble::default());
-        let backend = Troubled { backend, trouble: Arc::clone(&trouble) };
-        Ok(Frail { redb: Redb::over(backend, file, options.cache)?, trouble })
+        // A store without its file is refused.
+        std::fs::write(path, "see the disk")?;
+        Redb::over(Box::new(DISK.with_borrow(Disk::clone)), path, options, false).map(Frail)
+    }
+
+    fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
+        std::fs::write(path, "see the disk")?;
+        let disk = DISK.with_borrow(Disk::clone);
+        Ok((Frail(Redb::over(Box::new(disk), path, options, true)?), true))
     }
 
     fn sync(&self) -> Result<(), RemoteError> {
-        self.redb.sync()
+        self.0.sync()
     }
 }
 
@@ -88,115 +45,285 @@ impl Store for Frail {
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        self.redb.read(range, visitor)
+        self.0.read(range, visitor)
+    }
+
+    fn read_many(
+        &self,
+        ranges: &[RangeInclusive<Digest>],
+        visitor: &mut dyn FnMut(usize, Digest, &[u8]),
+    ) -> Result<(), RemoteError> {
+        self.0.read_many(ranges, visitor)
+    }
+
+    fn find(
+        &self,
+        digest: Digest,
+        visitor: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<bool>, RemoteError> {
+        self.0.find(digest, visitor)
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
-        self.redb.write(changes)
+        self.0.write(changes)
     }
 
     fn count(&self) -> Result<u64, RemoteError> {
-        self.redb.count()
+        self.0.count()
+    }
+
+    fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
+        self.0.exact_count()
     }
 
     fn header(&self) -> Result<Option<Header>, RemoteError> {
-        self.redb.header()
+        self.0.header()
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
-        self.redb.set_header(header)
+        self.0.set_header(header)
     }
 }
 
-/// What a run came to.
-struct Ran {
-    /// Whether there was trouble before the run was over.
-    troubled: bool,
-    /// Whether the put failed, and if so whether its keys came to light.
-    came_to_light: Option<bool>,
-    /// The same of the removal.
-    gone_after_all: Option<bool>,
+/// What a history ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Close,
+    Crash,
+    PowerLoss,
 }
 
-/// Keys that are there before the trouble, that are put during it, and of the first
-/// those that are removed during it.
-const OLD: std::ops::Range<u64> = 0..60;
-const NEW: std::ops::Range<u64> = 60..80;
-const REMOVED: std::ops::Range<u64> = 0..10;
+const ENDS: [End; 3] = [End::Close, End::Crash, End::PowerLoss];
 
-/// One write and one removal, with trouble in the `fails_in`th access of the file.
-fn run(fails_in: u64, happens: bool) -> Ran {
-    let directory = tempfile::tempdir().expect("a directory");
-    let options = Options::default().capacity(16).shard_bits(1).durability(Durability::Process);
-    let records = |keys: std::ops::Range<u64>| -> Vec<_> {
-        keys.map(|key| (key.to_le_bytes(), key.to_le_bytes())).collect()
-    };
-    let store = options.open::<Frail>(directory.path()).expect("no trouble yet");
-    store.put_many(&records(OLD)).expect("no trouble yet");
-    store.snapshot().expect("no trouble yet");
-
-    let trouble = Arc::clone(&store.store().trouble);
-    trouble.happens.store(happens, Ordering::Relaxed);
-    trouble.fails_in.store(fails_in, Ordering::Relaxed);
-    let put = store.put_many(&records(NEW));
-    let keys: Vec<_> = REMOVED.map(u64::to_le_bytes).collect();
-    let removed = store.remove_many(&keys);
-    let troubled = trouble.fails_in.load(Ordering::Relaxed) == 0;
-    // Fingerprints of what is not stored, as far as is known, are dropped.
-    for key in NEW {
-        match store.get(key.to_le_bytes()) {
-            Ok(value) => assert_eq!(value.is_some(), put.is_ok(), "{key}"),
-            Err(error) => assert!(troubled, "{error}"),
-        }
-    }
-    let snapshot = store.snapshot();
-    drop(store);
-
-    let store = options.open::<Redb>(directory.path()).expect("the disk is well again");
-    assert_eq!(store.check(), Ok(0), "access {fails_in}, {happens}");
-    if snapshot.is_err() && matches!(store.opened(), Opened::Snapshot) {
-        // The one before the trouble, and nothing has changed since.
-        let is_there = |key: u64| store.contains(key.to_le_bytes()).expect("read");
-        assert!(!is_there(NEW.start) && is_there(REMOVED.start), "access {fails_in}, {happens}");
-    }
-    let there = |keys: std::ops::Range<u64>| {
-        let total = keys.end - keys.start;
-        let found = keys.filter(|key| store.contains(key.to_le_bytes()).expect("read")).count();
-        assert!(found == 0 || found as u64 == total, "half a write: {found} of {total}");
-        found > 0
-    };
-    let (new, old) = (there(NEW), there(REMOVED));
-    assert!(new || put.is_err(), "access {fails_in}, {happens}: an acknowledged put is lost");
-    assert!(!old || removed.is_err(), "access {fails_in}, {happens}: a removed key is back");
-    assert!(there(REMOVED.end..OLD.end), "what was there before is there");
-    Ran {
-        troubled,
-        came_to_light: put.is_err().then_some(new),
-        gone_after_all: removed.is_err().then_some(!old),
-    }
+/// A store on a disk, and what it must and may answer.
+struct History {
+    directory: tempfile::TempDir,
+    options: Options,
+    disk: Disk,
+    store: Option<GuardedStore<Frail>>,
+    /// The value of each key that was ever put: what it is, and after failed writes
+    /// what it may be as well.
+    may_be: BTreeMap<u64, Vec<Option<u64>>>,
+    context: String,
 }
 
-/// Every access of a write and of a removal fails once, undone or done.
-#[test]
-fn what_a_failed_commit_left_meets_no_snapshot_of_its_own() {
-    let (mut light, mut dark, mut gone, mut back) = (0, 0, 0, 0);
-    for happens in [false, true] {
-        let mut accesses = 0;
-        for fails_in in 1.. {
-            let ran = run(fails_in, happens);
-            light += u64::from(ran.came_to_light == Some(true));
-            dark += u64::from(ran.came_to_light == Some(false));
-            gone += u64::from(ran.gone_after_all == Some(true));
-            back += u64::from(ran.gone_after_all == Some(false));
-            if !ran.troubled {
-                break;
+impl History {
+    /// A store with some keys, before any fault.
+    fn new(durability: Durability, context: String) -> Self {
+        // The secret and the snapshots are synced, hundreds of times in these tests.
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
+        let directory = tempfile::tempdir_in(place).expect("a directory");
+        // A small cache: the disk is read.
+        let options = Options::default().capacity(16).shard_bits(1);
+        let options = options.durability(durability).cache(1 << 14);
+        let disk = Disk::default();
+        let mut history =
+            History { directory, options, disk, store: None, may_be: BTreeMap::new(), context };
+        history.open();
+        history.put(0..40, 1).expect("no fault yet");
+        history.store().snapshot().expect("no fault yet");
+        history
+    }
+
+    fn open(&mut self) {
+        DISK.set(self.disk.clone());
+        let store = self.options.open(self.directory.path());
+        self.store = Some(store.unwrap_or_else(|error| panic!("{}: {error}", self.context)));
+    }
+
+    fn store(&self) -> &GuardedStore<Frail> {
+        self.store.as_ref().expect("it is open")
+    }
+
+    /// Notes what became of a write of some keys.
+    fn note(&mut self, keys: std::ops::Range<u64>, value: Option<u64>, failed: bool) {
+        for key in keys {
+            let may_be = self.may_be.entry(key).or_insert_with(|| vec![None]);
+            if !failed {
+                may_be.clear();
             }
-            accesses = fails_in;
+            may_be.push(value);
         }
-        assert!(accesses > 10, "four commits make more accesses than {accesses}");
     }
-    println!("puts: {light} came to light, {dark} did not; removals: {gone} done, {back} not");
-    assert!(light > 0 && dark > 0 && gone > 0 && back > 0, "{light}, {dark}, {gone}, {back}");
+
+    fn put(&mut self, keys: std::ops::Range<u64>, value: u64) -> Result<(), String> {
+        let record = |key: u64| (key.to_le_bytes(), value.to_le_bytes());
+        let records: Vec<_> = keys.clone().map(record).collect();
+        let outcome = self.store().put_many(&records).map_err(|error| error.to_string());
+        self.note(keys, Some(value), outcome.is_err());
+        outcome.map(|_| ())
+    }
+
+    fn remove(&mut self, keys: std::ops::Range<u64>) -> Result<(), String> {
+        let bytes: Vec<_> = keys.clone().map(u64::to_le_bytes).collect();
+        let outcome = self.store().remove_many(&bytes).map_err(|error| error.to_string());
+        self.note(keys, None, outcome.is_err());
+        outcome.map(|_| ())
+    }
+
+    /// Every answer is a right one, or an error if there may be errors; a failed
+    /// write that turned out one way stays so.
+    fn ask(&mut self, errors: bool) {
+        for key in 0..200_u64 {
+            let context = &self.context;
+            let value = match self.store.as_ref().expect("open").get(key.to_le_bytes()) {
+                Ok(value) => value.map(|v| u64::from_le_bytes(v.try_into().expect("8 bytes"))),
+                Err(_) if errors => continue,
+                Err(error) => panic!("{context}: key {key}: {error}"),
+            };
+            let may_be = self.may_be.entry(key).or_insert_with(|| vec![None]);
+            assert!(may_be.contains(&value), "{context}: key {key}: {value:?} of {may_be:?}");
+            *may_be = vec![value];
+        }
+    }
+
+    /// Tries until it works.
+    fn insist(&mut self, mut write: impl FnMut(&mut Self) -> Result<(), String>) {
+        let mut last = String::new();
+        for _ in 0..5000 {
+            match write(self) {
+                Ok(()) => return,
+                Err(error) => last = error,
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("{}: it never works again: {last}", self.context);
+    }
+
+    /// Writes, removals, reads, and a snapshot: what meets the fault.
+    fn work(&mut self) {
+        let _ = self.put(40..70, 2);
+        self.ask(true);
+        let _ = self.remove(0..15);
+        let _ = self.store().snapshot();
+        self.ask(true);
+        let _ = self.put(10..12, 3);
+    }
+
+    /// After the fault: everything works again without help.
+    fn recover(&mut self) {
+        self.insist(|history| history.put(70..80, 4));
+        self.ask(false);
+        self.insist(|history| history.remove(35..45));
+        self.ask(false);
+        let checked = self.store().check();
+        assert!(checked.is_ok(), "{}: {checked:?}", self.context);
+    }
+
+    /// Ends, opens again, and asks everything. After a loss of power the store is
+    /// that of some moment, if `safe` is not promised.
+    fn end(mut self, end: End, safe: bool) {
+        match end {
+            End::Close => drop(self.store.take()),
+            End::Crash => {
+                let disk = self.disk.after_a_crash();
+                drop(self.store.take());
+                self.disk = disk;
+            }
+            End::PowerLoss => {
+                let disk = self.disk.after_a_loss_of_power();
+                drop(self.store.take());
+                self.disk = disk;
+            }
+        }
+        self.open();
+        if safe {
+            self.ask(false);
+        }
+        let checked = self.store().check();
+        assert!(checked.is_ok(), "{}: {checked:?}", self.context);
+    }
+}
+
+/// How many accesses there are to fail, with each kind of fault.
+fn every_access(fault: Fault, end: End) -> u64 {
+    for access in 0.. {
+        let context = format!("{fault:?} at access {access}, {end:?}");
+        let mut history = History::new(Durability::Power, context);
+        history.disk.fail_in(access, fault);
+        history.work();
+        let struck = history.disk.struck();
+        history.disk.heal();
+        if access % 2 == 0 {
+            history.recover();
+        }
+        history.end(end, fault != Fault::Lies || end != End::PowerLoss);
+        if !struck {
+            return access;
+        }
+    }
+    unreachable!("histories are finite")
+}
+
+#[test]
+fn every_access_fails_once_and_nothing_is_lost_or_denied() {
+    let faults =
+        [Fault::Refused, Fault::Happens, Fault::Half, Fault::Dropped, Fault::Sticks, Fault::Lies];
+    for fault in faults {
+        for end in ENDS {
+            let accesses = every_access(fault, end);
+            println!("{fault:?}, {end:?}: {accesses} accesses");
+            assert!(accesses > 100, "{fault:?}, {end:?}: only {accesses} accesses");
+        }
+    }
+}
+
+/// The disk is full after each possible number of bytes, until there is room.
+#[test]
+fn a_disk_that_is_full_at_any_byte_stops_writes_until_there_is_room() {
+    for end in ENDS {
+        for durability in [Durability::Power, Durability::Process] {
+            let mut refused = 0;
+            for blocks in 0.. {
+                let context = format!("{blocks} blocks left, {durability:?}, {end:?}");
+                let mut history = History::new(durability, context);
+                history.disk.room(blocks * 4096);
+                for value in 5..9 {
+                    if let Err(error) = history.put(0..90, value) {
+                        refused += 1;
+                        assert!(error.contains("the disk is full"), "{error}");
+                        assert!(error.contains("records.redb"), "{error}");
+                    }
+                    // Reads go on.
+                    history.ask(false);
+                }
+                let struck = history.disk.struck();
+                history.disk.heal();
+                history.recover();
+                history.end(end, durability == Durability::Power || end != End::PowerLoss);
+                if !struck {
+                    break;
+                }
+            }
+            println!("{end:?}, {durability:?}: {refused} writes refused");
+            assert!(refused > 4, "{refused} writes refused");
+        }
+    }
+}
+
+/// While the outcome of a write is unknown, nothing is answered from the view that
+/// was there before it.
+#[test]
+fn there_is_no_answer_while_a_write_is_undecided() {
+    let mut history = History::new(Durability::Power, "undecided".into());
+    let mut silent = 0;
+    for access in 0..60 {
+        history.disk.fail_in(access, Fault::Sticks);
+        let failed = history.put(100..110, access).is_err();
+        let bytes = 5_u64.to_le_bytes();
+        let digest_is_there = history.store().store().0.shown.load().is_some();
+        if failed && !digest_is_there {
+            silent += 1;
+            assert!(history.store().get(bytes).is_err(), "access {access}");
+            assert!(history.store().snapshot().is_err(), "access {access}");
+        }
+        history.disk.heal();
+        history.insist(|history| history.put(110..111, access));
+        history.ask(false);
+    }
+    assert!(silent > 5, "{silent} writes were undecided");
+    assert!(matches!(history.store().opened(), Opened::Empty));
 }
 
 /// Others may write while somebody looks at what was found: its page stays. With

@@ -1,0 +1,244 @@
+//! A disk in memory that fails where a test says: the test's file system.
+//!
+//! It knows what the system shows to readers and what a loss of power would leave,
+//! and fails one access or all of them from one on: an error before or after the
+//! access, half a write, a full disk, a sync that loses what it was to save.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redb::{BackendError, StorageBackend};
+
+use super::backend::Medium;
+
+/// Room is given in blocks.
+const BLOCK: u64 = 4096;
+
+/// How an access fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// An error instead of the access.
+    Refused,
+    /// An error, and the access happens all the same.
+    Happens,
+    /// Half of a write happens, and an error; other accesses are refused.
+    Half,
+    /// A sync fails and what it was to save is lost, though readers still see it; so
+    /// does Linux. Other accesses are refused.
+    Dropped,
+    /// Every access is refused from this one on.
+    Sticks,
+    /// Syncs from this access on say that all is well and save nothing.
+    Lies,
+}
+
+#[derive(Default)]
+struct State {
+    /// What readers see.
+    seen: Vec<u8>,
+    /// What survives a loss of power.
+    safe: Vec<u8>,
+    /// Writes since the last sync: where, and what.
+    unsafe_writes: Vec<(usize, Vec<u8>)>,
+    /// Blocks that take room.
+    taken: BTreeSet<u64>,
+    /// How many there are.
+    room: Option<usize>,
+    /// Accesses until the fault; `None` is never.
+    countdown: Option<(u64, Fault)>,
+    lies: bool,
+    sticks: bool,
+    /// Whether the fault has been.
+    struck: bool,
+    dead: bool,
+}
+
+/// The disk. Clones are the same disk.
+#[derive(Clone, Default)]
+pub(super) struct Disk(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Disk")
+    }
+}
+
+impl Disk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The `accesses`th access from now fails, counted from zero.
+    pub(super) fn fail_in(&self, accesses: u64, fault: Fault) {
+        let mut state = self.state();
+        (state.countdown, state.struck) = (Some((accesses, fault)), false);
+    }
+
+    /// Whether the fault has been.
+    pub(super) fn struck(&self) -> bool {
+        self.state().struck
+    }
+
+    /// Nothing fails any more.
+    pub(super) fn heal(&self) {
+        let mut state = self.state();
+        (state.countdown, state.sticks, state.room) = (None, false, None);
+    }
+
+    /// Room for so many bytes more.
+    pub(super) fn room(&self, bytes: u64) {
+        let mut state = self.state();
+        state.room = Some(state.taken.len() + (bytes / BLOCK) as usize);
+        state.struck = false;
+    }
+
+    /// The disk as the next process finds it; this process changes nothing any more.
+    pub(super) fn after_a_crash(&self) -> Self {
+        let mut state = self.state();
+        state.dead = true;
+        Self::with(state.seen.clone())
+    }
+
+    /// The disk as it is after a loss of power.
+    pub(super) fn after_a_loss_of_power(&self) -> Self {
+        let mut state = self.state();
+        state.dead = true;
+        Self::with(state.safe.clone())
+    }
+
+    fn with(bytes: Vec<u8>) -> Self {
+        let taken = (0..bytes.len() as u64).step_by(BLOCK as usize).map(|at| at / BLOCK).collect();
+        let state = State { safe: bytes.clone(), seen: bytes, taken, ..State::default() };
+        Disk(Arc::new(Mutex::new(state)))
+    }
+}
+
+impl State {
+    /// The fault of this access, if it has one.
+    fn strikes(&mut self) -> Option<Fault> {
+        if self.dead || self.sticks {
+            return Some(Fault::Refused);
+        }
+        let (left, fault) = self.countdown?;
+        self.countdown = left.checked_sub(1).map(|left| (left, fault));
+        if left > 0 {
+            return None;
+        }
+        self.struck = true;
+        self.sticks |= fault == Fault::Sticks;
+        self.lies |= fault == Fault::Lies;
+        (fault != Fault::Lies).then_some(fault)
+    }
+
+    fn write(&mut self, at: usize, data: &[u8]) -> io::Result<()> {
+        for (index, chunk) in data.chunks(BLOCK as usize).enumerate() {
+            let at = at + index * BLOCK as usize;
+            let block = at as u64 / BLOCK;
+            let full = self.room.is_some_and(|room| self.taken.len() >= room);
+            if full && !self.taken.contains(&block) {
+                self.struck = true;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.taken.insert(block);
+            let end = at + chunk.len();
+            if end > self.seen.len() {
+                self.seen.resize(end, 0);
+            }
+            self.seen[at..end].copy_from_slice(chunk);
+            self.unsafe_writes.push((at, chunk.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        if self.lies {
+            return;
+        }
+        self.safe.resize(self.seen.len(), 0);
+        for (at, data) in self.unsafe_writes.drain(..) {
+            let end = (at + data.len()).min(self.safe.len());
+            if at < end {
+                self.safe[at..end].copy_from_slice(&data[..end - at]);
+            }
+        }
+    }
+}
+
+fn eio() -> io::Error {
+    io::Error::other("the disk failed")
+}
+
+impl Medium for Disk {
+    fn backend(&self) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut state = self.state();
+        if state.strikes().is_some() {
+            return Err(eio());
+        }
+        let start = offset as usize;
+        let bytes = state.seen.get(start..start + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let fault = state.strikes();
+        if matches!(fault, None | Some(Fault::Happens)) {
+            state.seen.resize(len as usize, 0);
+            let blocks = len.div_ceil(BLOCK);
+            state.taken.retain(|&block| block < blocks);
+        }
+        fault.map_or(Ok(()), |_| Err(eio()))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.state();
+        match state.strikes() {
+            None => state.sync(),
+            Some(fault) => {
+                match fault {
+                    Fault::Happens => state.sync(),
+                    Fault::Dropped => state.unsafe_writes.clear(),
+                    _ => (),
+                }
+                return Err(eio());
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        let fault = state.strikes();
+        let written = match fault {
+            None | Some(Fault::Happens) => data.len(),
+            Some(Fault::Half) => data.len() / 2,
+            Some(_) => 0,
+        };
+        state.write(offset as usize, &data[..written])?;
+        fault.map_or(Ok(()), |_| Err(eio()))
+    }
+
+    fn try_lock_range(
+        &self,
+        _start: std::ops::Bound<u64>,
+        _end: std::ops::Bound<u64>,
+    ) -> Result<bool, BackendError> {
+        Err(BackendError::Unsupported)
+    }
+}
