@@ -63,8 +63,8 @@ impl fmt::Display for Error {
             Error::Spec { text, reason } => write!(f, "filter \"{text}\": {reason}"),
             Error::Format { reason } => write!(f, "not a usable saved filter: {reason}"),
             Error::Outdated => f.write_str(
-                "the store's records are of an earlier version, which had four bytes for the \
-                 length of a key; build it again from its source, or open it with that version",
+                "the store's records are of an earlier version, which had no checksums; build it \
+                 again from its source, or open it with that version",
             ),
             Error::Remote(error) => write!(f, "the remote failed, and all is as before: {error}"),
         }

@@ -199,7 +199,8 @@ impl<S: Store> Guard<S> {
                 // A sidecar's records are empty.
                 let is_own = has_header
                     || record.is_empty()
-                    || record::key(record).is_some_and(|key| self.hasher.digest(key) == digest);
+                    || record::parts(record)
+                        .is_some_and(|(key, _)| self.hasher.digest(key) == digest);
                 strangers += u64::from(!is_own);
             };
             self.store.read(slice.outer_range(&EVERY_DIGEST), each).map_err(Error::Remote)?;
@@ -496,10 +497,14 @@ impl<S: Store> Guard<S> {
         mut value: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
         let mut found = None;
-        let mut see = |record: &[u8]| found = record::value(record, key).map(&mut value);
+        let mut damaged = false;
+        let mut see = |record: &[u8]| match record::value(record, key) {
+            Ok(stored) => found = stored.map(&mut value),
+            Err(record::Damaged) => damaged = true,
+        };
         let shard = self.shard(digest);
         if shard.find(digest, &self.store, &mut see)? {
-            return Ok(found);
+            return if damaged { Err(Error::Remote(is_damaged())) } else { Ok(found) };
         }
         let evidence = shard.read(digest, &self.store, |other, record| {
             if other == digest {
@@ -510,7 +515,7 @@ impl<S: Store> Guard<S> {
             // The answer stands, whether or not the filter can adapt.
             let _ = self.adapt(digest, evidence);
         }
-        Ok(found)
+        if damaged { Err(Error::Remote(is_damaged())) } else { Ok(found) }
     }
 
     fn adapt(&self, digest: Digest, evidence: Evidence) -> Result<Adapted> {
@@ -544,7 +549,7 @@ impl<S: Store> Guard<S> {
         records.dedup_by(|later, earlier| {
             let twice = later.0 == earlier.0;
             if twice {
-                same &= record::key(&later.1) == record::key(&earlier.1);
+                same &= record::gives_way(&later.1, &earlier.1);
                 std::mem::swap(later, earlier);
             }
             twice
@@ -554,7 +559,7 @@ impl<S: Store> Guard<S> {
         self.make_dirty()?;
         let evidence = self.read_many(&digests, |index, digest, stored| {
             let (own, record) = &records[index];
-            same &= digest != *own || record::key(stored) == record::key(record);
+            same &= digest != *own || record::gives_way(stored, record);
         })?;
         if !same {
             return Err(Error::Remote(one_digest()));
@@ -639,6 +644,19 @@ impl<'a> Writers<'a> {
 /// Two keys with one digest: 10^-21 for 10^9 keys.
 fn one_digest() -> RemoteError {
     "another key with the same digest is stored; choose another key".into()
+}
+
+/// A record whose checksum is wrong.
+#[cold]
+fn is_damaged() -> RemoteError {
+    "the record of this key is damaged; store the key again, or run `twiceshy check` on the store"
+        .into()
+}
+
+/// The key of a [`record`] and its value; `None` if the record is damaged.
+#[must_use]
+pub fn read_record(record: &[u8]) -> Option<(&[u8], &[u8])> {
+    record::parts(record)
 }
 
 /// What the store of a [`Guard`] has for a key and its value: for who fills a

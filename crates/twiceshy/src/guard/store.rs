@@ -114,7 +114,8 @@ impl Header {
         if self.tag == super::tag(hasher) {
             return Ok(());
         }
-        if self.tag == hasher.tag() {
+        let earlier = |layout| hasher.tag().wrapping_add(layout);
+        if (0..super::record::LAYOUT).any(|layout| self.tag == earlier(layout)) {
             return Err(Error::Outdated);
         }
         Err(Error::format(

@@ -121,7 +121,8 @@ pub fn stored_value(memory: &MemoryStore, key: &[u8]) -> Option<Vec<u8>> {
         // The length of a short key, the key, the value.
         assert_eq!(usize::from(record[0]), key.len());
         assert_eq!(&record[1..1 + key.len()], key);
-        value = Some(record[1 + key.len()..].to_vec());
+        // The last four bytes are a checksum.
+        value = Some(record[1 + key.len()..record.len() - 4].to_vec());
     };
     memory.read(digest..=digest, each).expect("in memory");
     value
