@@ -6,6 +6,7 @@
 
 mod backend;
 mod overlay;
+pub(crate) mod pages;
 mod peek;
 mod reopen;
 

@@ -152,25 +152,264 @@ impl Pages {
 
     /// Visits every page and entry of a commit, whatever is wrong with others.
     pub(crate) fn walk(&mut self, commit: Commit, found: &mut dyn FnMut(Found<'_>)) {
+        let mut seen = HashSet::new();
         for root in [commit.user, commit.system].into_iter().flatten() {
             let mut tables = Vec::new();
-            let mut walk = Walk { pages: self, seen: HashSet::new(), found };
-            walk.tree(root, Widths::default(), &mut |name, definition, sound| {
-                tables.push((String::from_utf8_lossy(name).into_owned(), definition.to_vec(), sound));
+            self.tree(root, Widths::default(), true, &mut seen, &mut |seen| match seen {
+                Seen::Page(bytes) => found(Found::Page(bytes)),
+                Seen::Damage(offset, reason) => found(Found::Damage { offset, reason }),
+                Seen::Entry(name, definition, sound) => {
+                    let name = String::from_utf8_lossy(name).into_owned();
+                    tables.push((name, table(definition), sound));
+                }
             });
             for (name, definition, sound) in tables {
-                match table(&definition) {
-                    Some((Some(root), widths)) => {
-                        let mut entries = Vec::new();
-                        walk.table(&name, root, widths, sound, &mut entries);
+                let table = &name[..];
+                let Some((root, widths)) = definition else {
+                    let reason = format!("the definition of table {table:?} makes no sense");
+                    found(Found::Damage { offset: 0, reason });
+                    continue;
+                };
+                let Some(root) = root else { continue };
+                self.tree(root, widths, sound, &mut seen, &mut |seen| match seen {
+                    Seen::Page(bytes) => found(Found::Page(bytes)),
+                    Seen::Damage(offset, reason) => found(Found::Damage { offset, reason }),
+                    Seen::Entry(key, value, sound) => {
+                        found(Found::Entry { table, key, value, sound });
                     }
-                    Some((None, _)) => (),
-                    None => (walk.found)(Found::Damage {
-                        offset: 0,
-                        reason: format!("the definition of table {name:?} makes no sense"),
-                    }),
-                }
+                });
             }
         }
+    }
+
+    /// Visits the pages and entries of one tree; `seen` are the pages of others, since
+    /// each page belongs to one.
+    fn tree(
+        &mut self,
+        root: Root,
+        widths: Widths,
+        sound: bool,
+        seen: &mut HashSet<u64>,
+        visit: &mut dyn FnMut(Seen<'_>),
+    ) {
+        // From left to right: children go onto the stack in reverse.
+        let mut stack = vec![(root, sound, 0)];
+        while let Some((Root { page, checksum }, above, depth)) = stack.pop() {
+            let place = self.place(page);
+            let offset = place.as_ref().map_or(0, |place| place.start);
+            let mut damaged = |reason: String| visit(Seen::Damage(offset, reason));
+            let Some(place) = place else {
+                damaged(format!("page {page:#x} would be outside of the file"));
+                continue;
+            };
+            if depth > DEEPEST || !seen.insert(place.start) {
+                damaged("a page is part of the tree twice".into());
+                continue;
+            }
+            let bytes = match self.read(&place) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    damaged(format!("a page cannot be read: {error}"));
+                    continue;
+                }
+            };
+            let used = used(&bytes, widths);
+            let right = used.is_some_and(|used| xxh3_128(&bytes[..used]) == checksum);
+            if !right {
+                damaged("the checksum of a page is wrong".into());
+            }
+            let sound = above && right;
+            visit(Seen::Page(place.end - place.start));
+            match bytes[0] {
+                LEAF => {
+                    leaf(&bytes, widths, &mut |key, value| visit(Seen::Entry(key, value, sound)))
+                }
+                BRANCH => {
+                    let children = children(&bytes);
+                    stack.extend(children.into_iter().rev().map(|root| (root, sound, depth + 1)));
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Where a page is in the file.
+    fn place(&self, page: u64) -> Option<Range<u64>> {
+        let order = (page >> 59) as u32;
+        if order > LARGEST_ORDER {
+            return None;
+        }
+        let index = page & (0xf_ffff >> order);
+        let region = page >> 20 & 0xf_ffff;
+        let first = region * (self.region_header_pages + self.region_pages);
+        let pages = 1 + first + self.region_header_pages + (index << order);
+        let start = pages * self.page_size;
+        let end = start + (self.page_size << order);
+        (end <= self.length).then_some(start..end)
+    }
+
+    fn read(&mut self, place: &Range<u64>) -> io::Result<Vec<u8>> {
+        let size = usize::try_from(place.end - place.start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; size];
+        self.file.seek(SeekFrom::Start(place.start))?;
+        self.file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// What a walk of one tree comes by; see [`Found`].
+enum Seen<'a> {
+    Page(u64),
+    Damage(u64, String),
+    Entry(&'a [u8], &'a [u8], bool),
+}
+
+impl Commit {
+    fn read(slot: &[u8]) -> Result<Self, String> {
+        let (rest, checksum) = slot.split_last_chunk::<CHECKSUM>().expect("a slot is longer");
+        if xxh3_128(rest) != u128::from_le_bytes(*checksum) {
+            return Err("its checksum is wrong".into());
+        }
+        if slot[0] != VERSION {
+            return Err(format!("it is of file format {}, not {VERSION}", slot[0]));
+        }
+        let root = |has: usize, at| (slot[has] != 0).then(|| Root::read(slot, at)).flatten();
+        Ok(Commit {
+            user: root(HAS_USER_ROOT, USER_ROOT),
+            system: root(HAS_SYSTEM_ROOT, SYSTEM_ROOT),
+            transaction: u64_at(slot, TRANSACTION).expect("within the slot"),
+        })
+    }
+}
+
+impl Root {
+    fn read(bytes: &[u8], at: usize) -> Option<Self> {
+        Some(Root { page: u64_at(bytes, at)?, checksum: u128_at(bytes, at + 8)? })
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
+    Some(u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The root of a table and its widths: the value of its name in the tree of tables.
+///
+/// ```text
+/// | kind 1 | entries 8 | root? 1 | root 32 | fixed? 1 | width of keys 4 |
+/// | fixed? 1 | width of values 4 | alignments 8 | names of the types |
+/// ```
+fn table(definition: &[u8]) -> Option<(Option<Root>, Widths)> {
+    const NORMAL: u8 = 3;
+    const HAS_ROOT: usize = 1 + 8;
+    const KEYS: usize = HAS_ROOT + 1 + ROOT;
+    const VALUES: usize = KEYS + 1 + 4;
+    let width = |at: usize| -> Option<Option<usize>> {
+        let width = u32_at(definition, at + 1)?;
+        Some((*definition.get(at)? != 0).then_some(width as usize))
+    };
+    if *definition.first()? != NORMAL {
+        return None;
+    }
+    let root = Root::read(definition, HAS_ROOT + 1)?;
+    let root = (*definition.get(HAS_ROOT)? != 0).then_some(root);
+    Some((root, Widths { key: width(KEYS)?, value: width(VALUES)? }))
+}
+
+/// How many entries a leaf has, or keys a branch.
+fn count(page: &[u8]) -> usize {
+    usize::from(u16::from_le_bytes([page[2], page[3]]))
+}
+
+/// The bytes of a page that its checksum is of.
+fn used(page: &[u8], widths: Widths) -> Option<usize> {
+    let last = count(page).checked_sub(1)?;
+    let end = match page[0] {
+        LEAF => Leaf::of(page, widths).value_end(last)?,
+        BRANCH => {
+            let start = BRANCH_START + (CHECKSUM + 8) * (last + 2);
+            match widths.key {
+                Some(width) => start + width * (last + 1),
+                None => u32_at(page, start + 4 * last)? as usize,
+            }
+        }
+        _ => return None,
+    };
+    (end <= page.len()).then_some(end)
+}
+
+const BRANCH_START: usize = 8;
+
+/// The children of a branch.
+fn children(page: &[u8]) -> Vec<Root> {
+    let children = count(page) + 1;
+    let pages = BRANCH_START + CHECKSUM * children;
+    let child = |index| {
+        let checksum = u128_at(page, BRANCH_START + CHECKSUM * index)?;
+        Some(Root { page: u64_at(page, pages + 8 * index)?, checksum })
+    };
+    (0..children).map_while(child).collect()
+}
+
+/// Where the entries of a leaf are.
+struct Leaf<'a> {
+    page: &'a [u8],
+    widths: Widths,
+    entries: usize,
+}
+
+impl<'a> Leaf<'a> {
+    const START: usize = 4;
+
+    fn of(page: &'a [u8], widths: Widths) -> Self {
+        Leaf { page, widths, entries: count(page) }
+    }
+
+    fn keys_start(&self) -> usize {
+        let tables =
+            usize::from(self.widths.key.is_none()) + usize::from(self.widths.value.is_none());
+        Self::START + 4 * self.entries * tables
+    }
+
+    fn key_end(&self, index: usize) -> Option<usize> {
+        match self.widths.key {
+            Some(width) => Some(self.keys_start() + width * (index + 1)),
+            None => Some(u32_at(self.page, Self::START + 4 * index)? as usize),
+        }
+    }
+
+    fn value_end(&self, index: usize) -> Option<usize> {
+        match self.widths.value {
+            Some(width) => Some(self.key_end(self.entries - 1)? + width * (index + 1)),
+            None => {
+                let table = if self.widths.key.is_none() { 4 * self.entries } else { 0 };
+                Some(u32_at(self.page, Self::START + table + 4 * index)? as usize)
+            }
+        }
+    }
+}
+
+/// Visits the entries of a leaf that are within it.
+fn leaf(page: &[u8], widths: Widths, visit: &mut dyn FnMut(&[u8], &[u8])) {
+    let leaf = Leaf::of(page, widths);
+    let Some(last) = leaf.entries.checked_sub(1) else { return };
+    let mut key_start = leaf.keys_start();
+    let Some(mut value_start) = leaf.key_end(last) else { return };
+    for index in 0..leaf.entries {
+        let (Some(key_end), Some(value_end)) = (leaf.key_end(index), leaf.value_end(index)) else {
+            return;
+        };
+        let (key, value) = (page.get(key_start..key_end), page.get(value_start..value_end));
+        if let (Some(key), Some(value)) = (key, value) {
+            visit(key, value);
+        }
+        (key_start, value_start) = (key_end, value_end);
     }
 }
