@@ -55,6 +55,15 @@ pub trait Engine: Store + Sized {
         Err("this engine makes no backups".into())
     }
 
+    /// Verifies everything that is stored, as far as the engine can without writing: for
+    /// filters that are built from it, which would deny the keys of damaged digests.
+    ///
+    /// # Errors
+    /// What is damaged, and what to do.
+    fn verify(&self) -> Result<(), RemoteError> {
+        Ok(())
+    }
+
     /// Waits until every write that has returned survives the loss of power.
     ///
     /// # Errors

@@ -18,9 +18,9 @@ use twiceshy::KeyHasher;
 use crate::error::{Error, Result};
 use crate::seal;
 
-const SECRET: &str = "secret";
-const SNAPSHOT: &str = "filter.snapshot";
-const LOCK: &str = "lock";
+pub(crate) const SECRET: &str = "secret";
+pub(crate) const SNAPSHOT: &str = "filter.snapshot";
+pub(crate) const LOCK: &str = "lock";
 
 /// A directory of ours, and of nobody else as long as this is there.
 pub(crate) struct Files {
@@ -186,7 +186,7 @@ fn private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -194,6 +194,6 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::Io { doing, path: path.into(), source }
 }

@@ -29,6 +29,7 @@
 #![deny(missing_docs)]
 
 mod backup;
+mod check;
 mod engine;
 mod error;
 mod files;
@@ -45,6 +46,7 @@ use std::path::Path;
 use twiceshy::{Guard, Sidecar};
 
 pub use backup::CopyProgress;
+pub use check::{Damage, Report, check, repair};
 pub use engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
 pub use error::{Error, Result};
 #[cfg(feature = "fjall")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Sidecar, Spec};
+use twiceshy::{Change, Digest, Guard, GuardOptions, KeyHasher, Opened, Sidecar, Spec};
 
 use crate::backup::{CopyProgress, Source};
 use crate::engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
@@ -24,7 +24,7 @@ use crate::{GuardedStore, SidecarStore};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    guard: GuardOptions,
+    pub(crate) guard: GuardOptions,
     engine: EngineOptions,
 }
 
@@ -51,6 +51,14 @@ impl Purpose {
         match self {
             Purpose::Store => "records",
             Purpose::Sidecar => "digests",
+        }
+    }
+
+    /// The file of engine `redb`.
+    pub(crate) fn file_name(self) -> &'static str {
+        match self {
+            Purpose::Store => "records.redb",
+            Purpose::Sidecar => "digests.redb",
         }
     }
 }
@@ -298,12 +306,19 @@ impl<E: Engine> Place<E> {
         }
     }
 
-    fn guard(
+    /// Takes the secret of another store for a new one, whose digests are the same then.
+    pub(crate) fn use_secret(&mut self, hasher: KeyHasher) -> Result<()> {
+        self.files.set_secret(&hasher)?;
+        self.hasher = hasher;
+        Ok(())
+    }
+
+    pub(crate) fn guard(
         self,
         options: &GuardOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(Guard<E>, Files, Origin)> {
-        let Place { engine, hasher, origin, files, .. } = self;
+        let Place { engine, hasher, is_new, origin, files } = self;
         let snapshot = files.snapshot()?;
         // Parts of several states may have the header of one of them, and its snapshot.
         if origin == Origin::Unknown
@@ -313,6 +328,11 @@ impl<E: Engine> Place<E> {
             engine.set_header(header.renewed()).map_err(twiceshy::Error::Remote)?;
         }
         let guard = Guard::open_with(engine, hasher, options, snapshot.as_deref(), progress)?;
+        // Filters of damaged digests would deny keys. Other files have been verified.
+        let built = matches!(guard.opened(), Opened::Rebuilt { .. });
+        if built && !is_new && origin == Origin::Intact {
+            guard.store().verify().map_err(twiceshy::Error::Remote)?;
+        }
         Ok((guard, files, origin))
     }
 }

@@ -26,6 +26,7 @@ use twiceshy::{Change, Digest, Header, RemoteError, Store};
 
 use crate::engine::{Durability, Engine, EngineOptions, OpenError, Peeked, from_number, to_number};
 use backend::{Failure, Medium, Trace, while_writing};
+use pages::{Found, Pages};
 use reopen::{Writing, close, latest};
 
 type Records = ReadOnlyTable<u128, &'static [u8]>;
@@ -34,8 +35,8 @@ type Records = ReadOnlyTable<u128, &'static [u8]>;
 /// eighth of a look-up.
 const RECORDS: TableDefinition<u128, &[u8]> = TableDefinition::new("records");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-const TAG: &str = "tag";
-const GENERATION: &str = "generation";
+pub(crate) const TAG: &str = "tag";
+pub(crate) const GENERATION: &str = "generation";
 
 /// Records in a file of crate `redb`.
 pub struct Redb {
@@ -301,6 +302,18 @@ impl Engine for Redb {
         });
         visited?;
         Ok(header)
+    }
+
+    fn verify(&self) -> Result<(), RemoteError> {
+        let damaged = |reason: String| RemoteError::from(self.damaged(&reason));
+        let mut pages = Pages::open(&self.path).map_err(damaged)?;
+        let mut first = None;
+        pages.walk(pages.commits[0], &mut |found| {
+            if let Found::Damage { offset, reason } = found {
+                first.get_or_insert_with(|| format!("{reason}, at byte {offset}"));
+            }
+        });
+        first.map_or(Ok(()), |reason| Err(damaged(reason)))
     }
 
     fn sync(&self) -> Result<(), RemoteError> {

@@ -29,7 +29,7 @@ pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, Filter, Stats};
 pub use guard::{
     AsyncLookup, Change, Guard, GuardOptions, GuardStats, Header, Lookup, MemoryStore, Opened,
-    Sidecar, Store, read_record, record,
+    Sidecar, Store, read_record, record, snapshot_options,
 };
 pub use indexed::{Entry, Indexed, MemoryIndex};
 pub use keyed::KeyFilter;

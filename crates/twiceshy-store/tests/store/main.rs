@@ -4,6 +4,7 @@ mod backup;
 mod bad_days;
 mod beside_writes;
 mod crash;
+mod damage;
 mod front_door;
 mod harness;
 mod refused;

@@ -42,6 +42,7 @@ use crate::remote::EVERY_DIGEST;
 use crate::spec::{Kind, Spec, WhenFull, WhenSpent};
 
 pub use sidecar::{AsyncLookup, Lookup, Sidecar};
+pub use snapshot::snapshot_options;
 pub use stats::GuardStats;
 pub use store::{Change, Header, MemoryStore, Store};
 

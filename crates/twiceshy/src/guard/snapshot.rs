@@ -19,7 +19,7 @@ use super::shard::Shard;
 use super::slice::Slice;
 use super::store::{Header, Store};
 use super::sync::Ordering;
-use super::{Guard, new_generation, tag};
+use super::{Guard, GuardOptions, new_generation, tag};
 
 /// What [`Guard::snapshot`] writes.
 const SNAPSHOT: &str = "guard";
@@ -97,6 +97,21 @@ impl<S: Store> Guard<S> {
         reader.finish().map_err(text)?;
         Ok(shards)
     }
+}
+
+/// The filters and shards that a snapshot is of: with other options it would be of no use.
+///
+/// # Errors
+/// [`Error::Format`] when it is damaged, or no snapshot.
+pub fn snapshot_options(bytes: &[u8]) -> Result<GuardOptions> {
+    let mut reader = Reader::open(bytes)?;
+    reader.expect_kind(SNAPSHOT)?;
+    for what in ["the store's tag", "the nonce", "the number of records"] {
+        reader.u64(what)?;
+    }
+    let shard_bits = reader.u32("the shards")?;
+    let spec = load_ordered(reader.block("a filter")?)?.spec();
+    Ok(GuardOptions { spec, shard_bits, ..GuardOptions::default() })
 }
 
 /// The generation of the store that a snapshot is of.
