@@ -54,6 +54,7 @@ enum Verb {
     Build(cmd::build::Args),
     Query(cmd::query::Args),
     Inspect(cmd::inspect::Args),
+    Check(cmd::check::Args),
     Adapt(cmd::adapt::Args),
     Completions(cmd::completions::Args),
 }
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Build(args) => cmd::build::run(&args),
         Verb::Query(args) => cmd::query::run(&args),
         Verb::Inspect(args) => cmd::inspect::run(&args),
+        Verb::Check(args) => cmd::check::run(&args),
         Verb::Adapt(args) => cmd::adapt::run(&args),
         Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
     };

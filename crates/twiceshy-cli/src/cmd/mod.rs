@@ -4,6 +4,7 @@ pub mod adapt;
 pub mod attack;
 pub mod backup;
 pub mod build;
+pub mod check;
 pub mod completions;
 pub mod inspect;
 pub mod paper;
