@@ -31,7 +31,10 @@ pub fn start() -> Running {
 }
 
 pub fn start_with(limits: Limits, password: Option<&str>) -> Running {
-    let directory = TempDir::new().expect("a directory");
+    start_in(TempDir::new().expect("a directory"), limits, password)
+}
+
+pub fn start_in(directory: TempDir, limits: Limits, password: Option<&str>) -> Running {
     // Nothing here is about the loss of power.
     // Little room, so that tests with 2000 keys surely see false positives: 40 of 20,000.
     let options = Options::default().durability(Durability::Process).capacity(2000);

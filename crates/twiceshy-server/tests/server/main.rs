@@ -5,7 +5,12 @@
 mod client;
 mod clients;
 mod commands;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod harness;
 mod limits;
 mod page;
 mod pipelines;
+#[cfg(target_os = "linux")]
+#[path = "../../../twiceshy-store/tests/store/small_disk.rs"]
+mod small_disk;

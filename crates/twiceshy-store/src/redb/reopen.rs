@@ -200,6 +200,10 @@ impl Redb {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
                 "{path}: the disk is full ({text}); make room, and writes resume by themselves"
             ),
+            io::ErrorKind::FileTooLarge => format!(
+                "{path}: it may not grow any more ({text}); raise the limit, and writes resume by \
+                 themselves"
+            ),
             io::ErrorKind::UnexpectedEof => self.damaged(&text),
             _ => format!("{path}: {text}; look at the disk"),
         }

@@ -6,7 +6,11 @@ mod beside_writes;
 mod crash;
 mod damage;
 mod front_door;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod harness;
 mod refused;
 mod restored;
 mod sidecar;
+#[cfg(target_os = "linux")]
+mod small_disk;
