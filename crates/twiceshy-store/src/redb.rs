@@ -319,7 +319,8 @@ impl Engine for Redb {
     fn sync(&self) -> Result<(), RemoteError> {
         let mut writing = self.lock();
         self.opened(&mut writing)?;
-        Ok(self.medium.sync_all()?)
+        let synced = self.trace.synced(self.medium.sync_all());
+        synced.map_err(|error| self.reopen(&mut writing, &error).into())
     }
 }
 

@@ -72,6 +72,12 @@ impl Trace {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Notes the outcome of a sync.
+    pub(super) fn synced(&self, outcome: io::Result<()>) -> io::Result<()> {
+        self.sync_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        self.note(outcome)
+    }
+
     fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &outcome {
             self.failed.store(true, Ordering::Relaxed);
@@ -145,9 +151,7 @@ impl StorageBackend for Backend {
         if !self.waits {
             return Ok(());
         }
-        let outcome = self.trace.note(self.medium.sync_data());
-        self.trace.sync_failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
-        outcome
+        self.trace.synced(self.medium.sync_data())
     }
 
     fn len(&self) -> io::Result<u64> {

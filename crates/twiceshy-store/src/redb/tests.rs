@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use redb::Database;
@@ -236,9 +238,10 @@ impl History {
     }
 }
 
-/// How many accesses there are to fail, with each kind of fault.
-fn every_access(fault: Fault, end: End) -> u64 {
+/// Fails each access of a history once; how many there are. Ends take turns.
+fn every_access(fault: Fault) -> u64 {
     for access in 0.. {
+        let end = ENDS[access as usize % ENDS.len()];
         let context = format!("{fault:?} at access {access}, {end:?}");
         let mut history = History::new(Durability::Power, context);
         history.disk.fail_in(access, fault);
@@ -261,11 +264,9 @@ fn every_access_fails_once_and_nothing_is_lost_or_denied() {
     let faults =
         [Fault::Refused, Fault::Happens, Fault::Half, Fault::Dropped, Fault::Sticks, Fault::Lies];
     for fault in faults {
-        for end in ENDS {
-            let accesses = every_access(fault, end);
-            println!("{fault:?}, {end:?}: {accesses} accesses");
-            assert!(accesses > 100, "{fault:?}, {end:?}: only {accesses} accesses");
-        }
+        let accesses = every_access(fault);
+        println!("{fault:?}: {accesses} accesses");
+        assert!(accesses > 100, "{fault:?}: only {accesses} accesses");
     }
 }
 
@@ -324,6 +325,55 @@ fn there_is_no_answer_while_a_write_is_undecided() {
     }
     assert!(silent > 5, "{silent} writes were undecided");
     assert!(matches!(history.store().opened(), Opened::Empty));
+}
+
+/// The database is opened again and again while others read.
+#[test]
+fn readers_beside_failing_writes_get_right_answers_or_errors() {
+    let mut history = History::new(Durability::Process, "readers beside".into());
+    let faults = [Fault::Refused, Fault::Happens, Fault::Half, Fault::Sticks];
+    let (disk, store) = (history.disk.clone(), history.store.take().expect("open"));
+    let done = AtomicBool::new(false);
+    let (right, errors) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut failed = 0;
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for key in 0..40_u64 {
+                        match store.get(key.to_le_bytes()) {
+                            Ok(Some(value)) => assert_eq!(value, 1_u64.to_le_bytes()),
+                            Ok(None) => panic!("key {key} is denied"),
+                            Err(_) => {
+                                errors.fetch_add(1, Ordering::Relaxed);
+                                continue;
+                            }
+                        }
+                        right.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        for round in 0..200_u64 {
+            disk.fail_in(round % 20, faults[round as usize % faults.len()]);
+            let records: Vec<_> = (100..130_u64).map(|key| (key.to_le_bytes(), [1])).collect();
+            let refused = store.put_many(&records).is_err();
+            failed += u64::from(refused && disk.struck());
+            disk.heal();
+            // The pause after a failure.
+            thread::sleep(Duration::from_millis(2));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let (right, errors) = (right.into_inner(), errors.into_inner());
+    println!("{failed} of 200 writes failed; {right} answers, {errors} errors");
+    assert!(failed > 30 && right > 1000, "{failed} failures, {right} answers");
+    history.store = Some(store);
+    for key in 100..130 {
+        history.may_be.insert(key, vec![None]);
+    }
+    history.insist(|history| history.remove(100..130));
+    history.recover();
 }
 
 /// Others may write while somebody looks at what was found: its page stays. With
