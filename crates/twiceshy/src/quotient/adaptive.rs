@@ -250,11 +250,17 @@ impl<R: Rule> Adaptive<R> {
             })
     }
 
+    /// Whether the next key makes it grow, or is handed back.
+    fn is_full(&self) -> bool {
+        let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
+        self.runs.len() >= self.spec.most_keys(capacity, slots)
+    }
+
     /// Where a digest's slot comes if that is all there is to do, as it mostly is
     /// where nothing was learned: there is room, no slot may be the digest's, and no
     /// block that it changes has a state.
     fn gap_among_untouched(&self, place: &Place) -> Option<Gap> {
-        if self.runs.len() == self.runs.quotients() {
+        if self.is_full() {
             return None;
         }
         let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.spec.f))?;
@@ -533,16 +539,16 @@ impl<R: Rule> Filter for Adaptive<R> {
                 number_among(&self.owners(&run, &stored)?, digest)
             }
         };
-        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if len < slots {
+        if !self.is_full() {
             self.put(&place, index, remote)?;
             return Ok(true);
         }
+        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
         if self.spec.full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
         // Half as many slots again always have room for one more key.
-        let size = self.spec.growth(capacity, slots).next();
+        let size = self.spec.growth(capacity.max(len), slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
