@@ -33,7 +33,9 @@ pub type Write = (usize, Option<Digest>);
 /// A remote that mirrors a filter cell by cell: which digest sits in which.
 ///
 /// It is the truth: where filter and mirror disagree, the filter is wrong and
-/// is rebuilt from the mirror.
+/// is rebuilt from the mirror. A digest is in one cell at most. One that is in two is
+/// denied by no filter, but has to be removed twice; [`Filter::check`](crate::Filter::check)
+/// finds it, and a filter that grows or is rebuilt puts it into one cell again.
 pub trait Mirror {
     /// The digest stored in a cell, or `None` for an empty one.
     ///
@@ -192,7 +194,14 @@ impl MemoryMirror {
             digests[cell] = read_digest(&mut reader)?.words();
         }
         reader.finish()?;
-        Ok(MemoryMirror { digests, occupied, accesses: Accesses::default() })
+        let mirror = MemoryMirror { digests, occupied, accesses: Accesses::default() };
+        let mut sorted: Vec<Digest> = mirror.iter().map(|(_, digest)| digest).collect();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            let digest = twice[0];
+            return Err(Error::format(format!("its mirror has {digest:?} in two cells")));
+        }
+        Ok(mirror)
     }
 }
 

@@ -123,7 +123,8 @@ pub enum WhenFull {
     /// Up to its capacity the filter is rebuilt with new hash functions; past
     /// it the key is handed back.
     Rebuild,
-    /// The filter is rebuilt half as large again.
+    /// The filter is rebuilt half as large again: when it has as many keys as it was
+    /// made for, or a key finds no cell before that.
     Grow,
 }
 
@@ -208,8 +209,12 @@ impl Spec {
     /// Bins of one table that 32 hash bits can tell apart.
     pub(crate) const MAX_BINS: usize = u32::MAX as usize;
 
-    /// Sets of hash functions tried before the keys count as too many.
+    /// Sets of hash functions tried at one size before the keys count as too many.
     pub(crate) const MAX_REBUILDS: u64 = 8;
+
+    /// Sets of hash functions tried at each size by an insertion that makes the filter
+    /// grow: where the first fails, the next size has more room for another.
+    pub(crate) const REBUILDS_PER_GROWTH: u64 = 1;
 
     /// The default filter of a kind.
     #[must_use]
@@ -461,6 +466,15 @@ impl Spec {
             let least = bins + step * spec.bin_step();
             Ok((larger, spec.bins_for(larger)?.max(least)))
         })
+    }
+
+    /// Keys that a filter of this capacity, with room for `most`, takes before it is
+    /// full. One that grows does so at its capacity: at a load of 0.95 an insertion into a
+    /// quotient filter takes 0.24 us, at 0.99 1.3 us and at 0.999 55 us, and queries slow
+    /// down as well.
+    #[inline]
+    pub(crate) fn most_keys(&self, capacity: usize, most: usize) -> usize {
+        if self.full == WhenFull::Grow { capacity } else { most }
     }
 
     /// Whether such a filter can have this many bins.

@@ -383,7 +383,7 @@ fn a_description_changed_to_an_impossible_one_is_refused() {
 }
 
 /// A false positive that was fixed stays so when the filter grows, by `grow` or
-/// because an insertion found no room. 10,000 keys and 100,000 queries: about 370
+/// because it has as many keys as it was made for. 10,000 keys and 100,000 queries: about 370
 /// false positives. In a filter that forgets, one returns with a probability of
 /// half or more; in one that remembers, with `2^-8` for each of the one or two
 /// keys of its run whose first remainder is cut elsewhere, say 1/64: more than
@@ -396,7 +396,7 @@ fn growth_keeps_what_was_learned() {
         for by_insertion in [false, true] {
             let mut random = Random(7);
             let mut filter = filter(&format!("{text},full=grow"), 10_000);
-            let filter_is_full = |filter: &AnyFilter| filter.stats().len == filter.stats().cells;
+            let filter_is_full = |filter: &AnyFilter| filter.stats().len == filter.stats().capacity;
             insert_all(&mut filter, &random.digests(10_000));
             while by_insertion && !filter_is_full(&filter) {
                 insert_all(&mut filter, &random.digests(1));

@@ -357,11 +357,11 @@ impl<F: Form> Filter for BroomFilter<F> {
             collision = Some((slot, self.owner(hash.quotient, slot, &candidates)));
         }
         let (len, capacity, quotients) = (self.len(), self.counts.capacity, self.level.quotients());
-        if len >= quotients {
+        if len >= self.spec.most_keys(capacity, quotients) {
             if self.spec.full != WhenFull::Grow {
                 return Err(Error::Full { digest, len, capacity });
             }
-            let size = self.spec.growth(capacity, quotients).next();
+            let size = self.spec.growth(capacity.max(len), quotients).next();
             let (larger, bins) = size.expect("there is a next size")?;
             let mut digests = form::all::<F>(remote)?;
             if digests.len() != len {

@@ -105,7 +105,7 @@ impl Group {
     }
 
     /// Those of some slots whose strings are prefixes of `bits`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefixes(&self, slots: u64, bits: u64) -> u64 {
         let extended = slots & self.extended;
         if extended == 0 {

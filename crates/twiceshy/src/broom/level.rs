@@ -119,20 +119,20 @@ impl Level {
     }
 
     /// The slots of a quotient.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run(&self, quotient: usize) -> Range<u32> {
         self.groups[quotient / SLOTS].run(within(quotient))
     }
 
     /// The slots of a quotient with the head of `remainder`, as a bitmap.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn same_head(&self, quotient: usize, remainder: u64) -> u64 {
         let run = self.run(quotient);
         self.heads.equal(quotient / SLOTS, run, remainder >> self.shape.tail)
     }
 
     /// The slots of a quotient with `remainder`, as a bitmap.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn equal(&self, quotient: usize, remainder: u64) -> u64 {
         let (_, tail) = self.split(remainder);
         let mut equal = self.same_head(quotient, remainder);
@@ -149,7 +149,10 @@ impl Level {
 
     /// The slots of a quotient with `remainder` whose strings are prefixes of
     /// `bits`, as a bitmap.
-    #[inline]
+    ///
+    /// This and all that it asks is inlined for certain: a batch of queries that called it
+    /// took 1.15 times as long as single queries, in cache, where it had been inlined.
+    #[inline(always)]
     pub(crate) fn matches(&self, quotient: usize, remainder: u64, bits: u64) -> u64 {
         match self.equal(quotient, remainder) {
             0 => 0,

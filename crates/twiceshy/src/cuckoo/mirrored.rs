@@ -25,6 +25,7 @@ use crate::remote::{MemoryMirror, Mirror, Write};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
+use super::futile::Futile;
 use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::search::{self, Moves};
@@ -95,8 +96,7 @@ pub struct Mirrored<R> {
     spec: Spec,
     pub(super) seed: u64,
     counts: Stats,
-    /// A rebuild at this size has failed, and no key was removed since.
-    hopeless: bool,
+    futile: Futile,
 }
 
 /// A cell that is occupied in the filter and not in its mirror.
@@ -197,7 +197,8 @@ impl<R: Rule> Mirrored<R> {
     fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
         let rule = R::new(&spec);
-        Mirrored { rule, table, rng: Rng::new(0), spec, seed: 0, counts, hopeless: false }
+        let (rng, futile) = (Rng::new(0), Futile::default());
+        Mirrored { rule, table, rng, spec, seed: 0, counts, futile }
     }
 
     #[inline]
@@ -363,18 +364,21 @@ impl<R: Rule> Mirrored<R> {
 
     /// Builds the filter anew from its remote, with `extra` as one more key,
     /// other hash functions and this many bins a table. `false`, and nothing
-    /// has changed, when the keys do not fit.
+    /// has changed, when the keys do not fit after so many attempts.
+    ///
+    /// A mirror that has a digest twice, which no filter writes, has it once afterwards.
     fn renew(
         &mut self,
         capacity: usize,
         bins: usize,
         extra: Option<Digest>,
+        attempts: u64,
         remote: &mut dyn Mirror,
     ) -> Result<bool> {
         let mut digests = Vec::with_capacity(self.counts.len + 1);
         digests.extend(extra);
         remote.visit(&mut |digest| digests.push(digest)).map_err(Error::Remote)?;
-        for attempt in 1..=Spec::MAX_REBUILDS {
+        for attempt in 1..=attempts {
             let mut fresh = Self::empty(self.spec, capacity, bins);
             if fresh.table.shape.cells() < digests.len() {
                 return Ok(false);
@@ -384,7 +388,9 @@ impl<R: Rule> Mirrored<R> {
             let mut layout = MemoryMirror::new(fresh.table.shape.cells());
             let mut all_placed = true;
             for &digest in &digests {
-                all_placed = all_placed && fresh.place(digest, &mut layout)?;
+                if all_placed && fresh.find(digest, &mut layout)?.is_none() {
+                    all_placed = fresh.place(digest, &mut layout)?;
+                }
             }
             if all_placed {
                 remote.replace(layout).map_err(Error::Remote)?;
@@ -401,7 +407,8 @@ impl<R: Rule> Mirrored<R> {
     /// Builds the filter anew at its size; `false`, and nothing has changed,
     /// when the keys do not fit with any hash functions tried.
     pub(crate) fn rehash(&mut self, remote: &mut dyn Mirror) -> Result<bool> {
-        self.renew(self.counts.capacity, self.table.shape.bins, None, remote)
+        let (capacity, bins) = (self.counts.capacity, self.table.shape.bins);
+        self.renew(capacity, bins, None, Spec::MAX_REBUILDS, remote)
     }
 }
 
@@ -466,32 +473,48 @@ impl<R: Rule> Filter for Mirrored<R> {
         if self.find(digest, remote)?.is_some() {
             return Ok(false);
         }
-        if self.place(digest, remote)? {
+        let Stats { len, capacity, .. } = self.counts;
+        let futile = self.futile.applies(len, self.spec.full);
+        let grows_now = !futile && len >= self.spec.most_keys(capacity, usize::MAX);
+        if !grows_now && self.place(digest, remote)? {
             return Ok(true);
         }
-        let Stats { len, capacity, .. } = self.counts;
         let bins = self.table.shape.bins;
-        let placed = match self.spec.full {
+        let renewed = match self.spec.full {
             WhenFull::Error => false,
-            WhenFull::Rebuild if len >= capacity || self.hopeless => false,
-            WhenFull::Rebuild => self.renew(capacity, bins, Some(digest), remote)?,
+            _ if futile => false,
+            WhenFull::Rebuild if len >= capacity => false,
+            WhenFull::Rebuild => {
+                self.renew(capacity, bins, Some(digest), Spec::MAX_REBUILDS, remote)?
+            }
             WhenFull::Grow => {
-                let mut sizes = self.spec.growth(capacity, bins);
-                sizes.try_fold(false, |placed, size| {
-                    let (larger, more_bins) = size?;
-                    Ok::<_, Error>(placed || self.renew(larger, more_bins, Some(digest), remote)?)
+                let mut sizes = self.spec.growth(capacity.max(len), bins);
+                sizes.try_fold(false, |renewed, size| {
+                    if renewed {
+                        return Ok(renewed);
+                    }
+                    let ((larger, more_bins), attempts) = (size?, Spec::REBUILDS_PER_GROWTH);
+                    self.renew(larger, more_bins, Some(digest), attempts, remote)
                 })?
             }
         };
-        self.hopeless = !placed;
-        if placed { Ok(true) } else { Err(Error::Full { digest, len, capacity }) }
+        if renewed {
+            return Ok(true);
+        }
+        if !futile {
+            self.futile.note(len);
+        }
+        // A filter that cannot grow still has the room that it has.
+        if grows_now && self.place(digest, remote)? {
+            return Ok(true);
+        }
+        Err(Error::Full { digest, len, capacity })
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let Some(cell) = self.find(digest, remote)? else { return Ok(false) };
         self.write(&[(cell, None)], 0, remote)?;
         self.counts.len -= 1;
-        self.hopeless = false;
         Ok(true)
     }
 
@@ -524,7 +547,9 @@ impl<R: Rule> Filter for Mirrored<R> {
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
         let bins = self.spec.bins_for(capacity)?;
-        if capacity >= self.counts.len && self.renew(capacity, bins, None, remote)? {
+        if capacity >= self.counts.len
+            && self.renew(capacity, bins, None, Spec::MAX_REBUILDS, remote)?
+        {
             return Ok(());
         }
         Err(self.spec.too_small(self.counts.len, capacity))

@@ -15,6 +15,7 @@ pub mod bounds;
 pub(crate) mod cuckooing;
 pub(crate) mod cyclic;
 mod draft;
+mod futile;
 mod hashes;
 mod header;
 pub(crate) mod mirrored;

@@ -21,6 +21,7 @@ use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::rng::Rng;
 use crate::spec::{Kind, Spec, WhenFull};
 
+use super::futile::Futile;
 use super::header::{Header, save};
 use super::search::{self, Moves};
 use super::stash::Stash;
@@ -55,8 +56,7 @@ pub struct PartialKey<P> {
     spec: Spec,
     seed: u64,
     counts: Stats,
-    /// A rebuild at this size has failed, and no key was removed since.
-    hopeless: bool,
+    futile: Futile,
 }
 
 /// A digest's fingerprint and its two bins.
@@ -164,7 +164,7 @@ impl<P: Pairing> PartialKey<P> {
             spec,
             seed: 0,
             counts: Stats { capacity, ..Stats::default() },
-            hopeless: false,
+            futile: Futile::default(),
         }
     }
 
@@ -221,6 +221,20 @@ impl<P: Pairing> PartialKey<P> {
         added
     }
 
+    /// Adds a digest that is not stored to filter and remote; `false` when there is no
+    /// room.
+    #[inline]
+    fn add_to_both(&mut self, digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
+        if !self.add(digest) {
+            return Ok(false);
+        }
+        if let Err(error) = remote.insert(digest) {
+            self.delete(digest);
+            return Err(Error::Remote(error));
+        }
+        Ok(true)
+    }
+
     /// Adds a fingerprint where the emptier of its bins has no room, or the bins are no
     /// whole bytes. Of bare words, so that the other insertions stay in registers.
     #[cold]
@@ -265,15 +279,16 @@ impl<P: Pairing> PartialKey<P> {
     }
 
     /// A filter of all digests of the remote and `extra`, with other hash
-    /// functions and this many bins; `None` when they do not fit.
+    /// functions and this many bins; `None` when they do not fit after so many attempts.
     fn renewed(
         &self,
         capacity: usize,
         bins: usize,
         extra: Option<Digest>,
+        attempts: u64,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        for attempt in 1..=Spec::MAX_REBUILDS {
+        for attempt in 1..=attempts {
             let mut fresh = Self::empty(self.spec, capacity, bins);
             fresh.seed = self.seed.wrapping_add(attempt);
             fresh.rng = self.rng.clone();
@@ -326,7 +341,7 @@ impl<P: Pairing> Build for PartialKey<P> {
 impl<P: Pairing> Grow for PartialKey<P> {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let bins = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, bins, None, remote)?;
+        let renewed = self.renewed(capacity, bins, None, Spec::MAX_REBUILDS, remote)?;
         let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
         fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))
     }
@@ -364,32 +379,39 @@ impl<P: Pairing> Filter for PartialKey<P> {
         if self.contains(digest) && stored(digest, remote)? {
             return Ok(false);
         }
-        if self.add(digest) {
-            if let Err(error) = remote.insert(digest) {
-                self.delete(digest);
-                return Err(Error::Remote(error));
-            }
+        let Stats { len, capacity, .. } = self.counts;
+        let futile = self.futile.applies(len, self.spec.full);
+        let grows_now = !futile && len >= self.spec.most_keys(capacity, usize::MAX);
+        if !grows_now && self.add_to_both(digest, remote)? {
             return Ok(true);
         }
-        let Stats { len, capacity, .. } = self.counts;
         let bins = self.table.shape.bins;
         let renewed = match self.spec.full {
             WhenFull::Error => None,
-            WhenFull::Rebuild if len >= capacity || self.hopeless => None,
-            WhenFull::Rebuild => self.renewed(capacity, bins, Some(digest), remote)?,
+            _ if futile => None,
+            WhenFull::Rebuild if len >= capacity => None,
+            WhenFull::Rebuild => {
+                self.renewed(capacity, bins, Some(digest), Spec::MAX_REBUILDS, remote)?
+            }
             WhenFull::Grow => {
-                let mut sizes = self.spec.growth(capacity, bins);
+                let mut sizes = self.spec.growth(capacity.max(len), bins);
                 sizes.try_fold(None, |renewed, size| {
                     if renewed.is_some() {
                         return Ok(renewed);
                     }
-                    let (larger, more_bins) = size?;
-                    self.renewed(larger, more_bins, Some(digest), remote)
+                    let ((larger, more_bins), attempts) = (size?, Spec::REBUILDS_PER_GROWTH);
+                    self.renewed(larger, more_bins, Some(digest), attempts, remote)
                 })?
             }
         };
         let Some(renewed) = renewed else {
-            self.hopeless = true;
+            if !futile {
+                self.futile.note(len);
+            }
+            // A filter that cannot grow still has the room that it has.
+            if grows_now && self.add_to_both(digest, remote)? {
+                return Ok(true);
+            }
             return Err(Error::Full { digest, len, capacity });
         };
         if renewed.counts.len != len + 1 {
@@ -405,7 +427,6 @@ impl<P: Pairing> Filter for PartialKey<P> {
             return Ok(false);
         }
         assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
-        self.hopeless = false;
         Ok(true)
     }
 
@@ -423,7 +444,8 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let Stats { len, capacity, .. } = self.counts;
-        let renewed = self.renewed(capacity, self.table.shape.bins, None, remote)?;
+        let renewed =
+            self.renewed(capacity, self.table.shape.bins, None, Spec::MAX_REBUILDS, remote)?;
         *self = renewed.ok_or_else(|| self.spec.too_small(len, capacity))?;
         Ok(())
     }

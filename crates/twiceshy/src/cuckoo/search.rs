@@ -134,10 +134,14 @@ impl Tree {
     /// Adds a bin, unless it was seen or the tree is as large as it may be.
     #[inline]
     fn add(&mut self, bin: usize, from: Option<Step>) {
+        // Before the look-up: in a search that fails, most bins come when the tree is full.
+        if self.nodes.len() == self.most {
+            return;
+        }
         let (word, bit) = (bin / 64 % MARK_WORDS, bin % 64);
         let marked = self.marks[word] >> bit & 1 == 1;
         let seen = marked && self.nodes.iter().any(|node| node.bin == bin);
-        if !seen && self.nodes.len() < self.most {
+        if !seen {
             self.marks[word] |= 1 << bit;
             self.nodes.push(Node { bin, from });
         }

@@ -18,7 +18,8 @@
 //! whose owner is gone from the remote, after a crash say, is skipped: owners are
 //! found in order, each at the first slot that can be its.)
 //!
-//! How a change is planned and made is in `adaptive/changes.rs`.
+//! How a change is planned and made is in `adaptive/changes.rs`; how a key that is
+//! removed and inserted again keeps what it has learned, in `adaptive/departed.rs`.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -40,9 +41,11 @@ use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
 
 mod changes;
+mod departed;
 mod growth;
 
 use changes::{blocks_of, number_among, within};
+use departed::Departed;
 
 /// A quotient filter that learns from false positives, with an [`Ordered`]
 /// remote.
@@ -68,6 +71,7 @@ use changes::{blocks_of, number_among, within};
 pub struct Adaptive<R> {
     rule: R,
     pub(super) runs: Runs,
+    departed: Departed,
     spec: Spec,
     counts: Stats,
 }
@@ -227,6 +231,11 @@ impl<R: Rule> Adaptive<R> {
         self.rule.decode(self.runs.extra(block))
     }
 
+    /// The hash functions of a block.
+    fn epoch(&self, block: usize) -> u8 {
+        if self.untouched(block) { 0 } else { self.learned(block).epoch }
+    }
+
     /// Whether a block never learned anything.
     fn untouched(&self, block: usize) -> bool {
         // All bytes, without a branch for each.
@@ -250,11 +259,17 @@ impl<R: Rule> Adaptive<R> {
             })
     }
 
+    /// Whether the next key makes it grow, or is handed back.
+    fn is_full(&self) -> bool {
+        let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
+        self.runs.len() >= self.spec.most_keys(capacity, slots)
+    }
+
     /// Where a digest's slot comes if that is all there is to do, as it mostly is
     /// where nothing was learned: there is room, no slot may be the digest's, and no
     /// block that it changes has a state.
     fn gap_among_untouched(&self, place: &Place) -> Option<Gap> {
-        if self.runs.len() == self.runs.quotients() {
+        if self.is_full() {
             return None;
         }
         let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.spec.f))?;
@@ -275,7 +290,8 @@ impl<R: Rule> Adaptive<R> {
         let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
         let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
         let counts = Stats { capacity, ..Stats::default() };
-        let mut fresh = Adaptive { rule: self.rule.clone(), runs, spec: self.spec, counts };
+        let (rule, departed) = (self.rule.clone(), Departed::default());
+        let mut fresh = Adaptive { rule, runs, departed, spec: self.spec, counts };
         if let Some(digest) = extra {
             if fresh.runs.len() == slots {
                 return Ok(None);
@@ -450,7 +466,7 @@ impl<R: Rule> Build for Adaptive<R> {
     fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
         let runs = Runs::new(bins, spec.f, spec.state_bytes());
-        Adaptive { rule: R::new(&spec), runs, spec, counts }
+        Adaptive { rule: R::new(&spec), runs, departed: Departed::default(), spec, counts }
     }
 
     fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
@@ -475,7 +491,8 @@ impl<R: Rule> Build for Adaptive<R> {
         if runs.len() != len || len > slots {
             return Err(Error::format("its number of keys is not that of its remainders"));
         }
-        let filter = Adaptive { rule: R::new(&spec), runs, spec, counts };
+        let (rule, departed) = (R::new(&spec), Departed::default());
+        let filter = Adaptive { rule, runs, departed, spec, counts };
         filter.check_states().map_err(Error::format)?;
         Ok(filter)
     }
@@ -511,7 +528,9 @@ impl<R: Rule> Filter for Adaptive<R> {
         // While the block is on its way the remote has time.
         self.runs.prefetch(place.quotient);
         remote.prepare(digest);
-        if let Some(gap) = self.gap_among_untouched(&place) {
+        if let Some(gap) = self.gap_among_untouched(&place)
+            && self.departed.recall(digest, 0) == 0
+        {
             remote.insert(digest).map_err(Error::Remote)?;
             let shift = self.runs.fill(gap, place.remainder(self.spec.f));
             self.counts.kicks += (shift.to - shift.from) as u64;
@@ -519,7 +538,8 @@ impl<R: Rule> Filter for Adaptive<R> {
         }
         let index = match self.runs.run(place.quotient) {
             None => 0,
-            Some(run) if self.in_order(&run) => {
+            // Where a key that had learned comes to, equal remainders do not say.
+            Some(run) if self.in_order(&run) && self.departed.recall(digest, 0) == 0 => {
                 if self.run_holds(&run, &place) && stored(digest, remote)? {
                     return Ok(false);
                 }
@@ -533,16 +553,16 @@ impl<R: Rule> Filter for Adaptive<R> {
                 number_among(&self.owners(&run, &stored)?, digest)
             }
         };
-        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if len < slots {
+        if !self.is_full() {
             self.put(&place, index, remote)?;
             return Ok(true);
         }
+        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
         if self.spec.full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
         // Half as many slots again always have room for one more key.
-        let size = self.spec.growth(capacity, slots).next();
+        let size = self.spec.growth(capacity.max(len), slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
@@ -568,7 +588,7 @@ impl<R: Rule> Filter for Adaptive<R> {
             let owners = self.owners_now(place.quotient, &run, remote)?;
             owners.iter().position(|owner| *owner == Some(digest))
         };
-        let Some(index) = index else { return Ok(false) };
+        let Some(mut index) = index else { return Ok(false) };
         let mut removal = self.plan_removal(place.quotient, index, remote)?;
         if removal.1.spent != 0 {
             // With remainders that are recomputed, equal ones are no longer as
@@ -576,12 +596,18 @@ impl<R: Rule> Filter for Adaptive<R> {
             let owners = self.owners_now(place.quotient, &run, remote)?;
             let own = owners.iter().position(|owner| *owner == Some(digest));
             let Some(own) = own else { return Ok(false) };
-            removal = self.plan_removal(place.quotient, own, remote)?;
+            index = own;
+            removal = self.plan_removal(place.quotient, index, remote)?;
         }
+        let slot = run.start + index;
+        let state = self.runs.extra(slot / SLOTS);
+        let (epoch, symbol) = self.rule.decode_one(state, slot % SLOTS);
         if !remote.remove(digest).map_err(Error::Remote)? {
             return Ok(false);
         }
         self.take(removal);
+        let (depth, slots) = (self.rule.depth(symbol), self.runs.quotients());
+        self.departed.remember(digest, epoch, depth, slots);
         Ok(true)
     }
 
@@ -621,7 +647,7 @@ impl<R: Rule> Filter for Adaptive<R> {
         Stats {
             len: self.runs.len(),
             cells: self.runs.quotients(),
-            bits: self.runs.bits(),
+            bits: self.runs.bits() + self.departed.bits(),
             ..self.counts
         }
     }
@@ -646,6 +672,7 @@ impl<R: Rule> Filter for Adaptive<R> {
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         self.runs.check()?;
         self.check_states()?;
+        self.departed.check()?;
         // In digest order, slots and digests are the same list.
         let mut slots =
             self.runs.iter().flat_map(|(quotient, run)| run.map(move |slot| (quotient, slot)));

@@ -64,6 +64,14 @@ impl Rule for Extending {
         Some(state)
     }
 
+    fn depth(&self, held: Extension) -> u8 {
+        held.length
+    }
+
+    fn at_depth(&self, place: &Place, depth: u8) -> Extension {
+        extension(place.digest, depth)
+    }
+
     #[inline(always)]
     fn remainder(&self, place: &Place, _: u8, _: Extension) -> u64 {
         place.remainder(self.width)

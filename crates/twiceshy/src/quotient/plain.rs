@@ -410,21 +410,21 @@ impl Filter for Rsqf {
         if self.contains(digest) && stored(digest, remote)? {
             return Ok(false);
         }
-        if self.add(digest) {
+        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
+        if len < self.spec.most_keys(capacity, slots) && self.add(digest) {
             if let Err(error) = remote.insert(digest) {
                 self.delete(digest);
                 return Err(Error::Remote(error));
             }
             return Ok(true);
         }
-        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
         let renewed = match self.spec.full {
             // The order of digests is that of the remote: there are no other
             // hash functions that a rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
                 // Half as many slots again always have room for one more key.
-                let size = self.spec.growth(capacity, slots).next();
+                let size = self.spec.growth(capacity.max(len), slots).next();
                 let (larger, more_slots) = size.expect("there is a next size")?;
                 self.renewed(larger, more_slots, Some(digest), remote)?
             }

@@ -75,6 +75,12 @@ pub trait Rule: Clone {
         epoch
     }
 
+    /// How much a slot has learned, 0 for nothing: with the digest that is all of it.
+    fn depth(&self, symbol: Self::Symbol) -> u8;
+
+    /// What the slot of a digest has learned that has learned so much.
+    fn at_depth(&self, place: &Place, depth: u8) -> Self::Symbol;
+
     /// What a stored digest leaves in a slot that has learned this.
     fn remainder(&self, place: &Place, epoch: u8, symbol: Self::Symbol) -> u64;
 

@@ -184,6 +184,15 @@ impl Rule for Telescoping {
         if self.reseeds { epoch.wrapping_add(1) } else { epoch }
     }
 
+    fn depth(&self, selector: u16) -> u8 {
+        // At most 64, with remainders of one bit.
+        selector as u8
+    }
+
+    fn at_depth(&self, _: &Place, depth: u8) -> u16 {
+        depth.into()
+    }
+
     #[inline(always)]
     fn remainder(&self, place: &Place, epoch: u8, selector: u16) -> u64 {
         let (digest, first) = if epoch == 0 {

@@ -41,6 +41,14 @@ impl Rule for Uncompressed {
         Some(learned.slots)
     }
 
+    fn depth(&self, selector: u8) -> u8 {
+        selector
+    }
+
+    fn at_depth(&self, _: &Place, depth: u8) -> u8 {
+        depth
+    }
+
     #[inline(always)]
     fn remainder(&self, place: &Place, _: u8, selector: u8) -> u64 {
         let first = place.remainder(self.width);

@@ -75,6 +75,13 @@ impl<F: Form> BroomFilter<F> {
                 let _ = self.level.remove(hash.quotient, slot);
             }
         }
+        // What is left there in the yard, the remote has not: its group under the new
+        // function would not know of it.
+        let swept = digests_of(self.frontier..=sweep.until - 1, self.level.quotients());
+        let strangers: Vec<Digest> = self.yard.range(swept).collect();
+        for digest in strangers {
+            self.yard.remove(digest);
+        }
         let groups = self.frontier / GROUP..=(sweep.until - 1) / GROUP;
         self.frontier = sweep.until;
         groups.for_each(|group| self.drop_dead_ghosts(group));

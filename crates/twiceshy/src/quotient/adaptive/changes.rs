@@ -25,18 +25,20 @@ pub(super) struct Change {
     pub(super) spent: u64,
 }
 
-/// How slots move, and who comes.
-enum Move {
-    Insertion(Shift, Digest),
+/// How slots move, and who comes, with what it has learned before.
+enum Move<S> {
+    Insertion(Shift, Digest, S),
     Removal(Shift),
 }
 
-impl Move {
+impl<S> Move<S> {
     /// The digest or the slot of before that will be in this slot.
     fn source(&self, slot: usize) -> Source {
         match *self {
-            Move::Insertion(Shift { from, .. }, digest) if slot == from => Source::Digest(digest),
-            Move::Insertion(Shift { from, to }, _) if (from + 1..=to).contains(&slot) => {
+            Move::Insertion(Shift { from, .. }, digest, _) if slot == from => {
+                Source::Digest(digest)
+            }
+            Move::Insertion(Shift { from, to }, ..) if (from + 1..=to).contains(&slot) => {
                 Source::Slot(slot - 1)
             }
             Move::Removal(Shift { to, .. }) if slot == to => Source::Nobody,
@@ -129,14 +131,15 @@ impl<R: Rule> Adaptive<R> {
 
     /// What blocks have to become when slots move. Blocks and remainders are
     /// still as before.
-    fn moved(&self, moving: &Move, remote: &mut dyn Ordered) -> Result<Change> {
-        let (Shift { from, to }, up) = match *moving {
-            Move::Insertion(shift, _) => (shift, true),
-            Move::Removal(shift) => (shift, false),
+    fn moved(&self, moving: &Move<R::Symbol>, remote: &mut dyn Ordered) -> Result<Change> {
+        let nothing = R::Symbol::default();
+        let (Shift { from, to }, up, known) = match *moving {
+            Move::Insertion(shift, _, known) => (shift, true, known),
+            Move::Removal(shift) => (shift, false, nothing),
         };
         let (first, last) = (from / SLOTS, to / SLOTS);
         let mut change = Change::default();
-        if (first..=last).all(|block| self.untouched(block)) {
+        if known == nothing && (first..=last).all(|block| self.untouched(block)) {
             return Ok(change);
         }
         let mut next = (!self.untouched(first)).then(|| self.learned(first));
@@ -146,7 +149,8 @@ impl<R: Rule> Adaptive<R> {
             next = (block < last && !self.untouched(block + 1)).then(|| self.learned(block + 1));
             // The block from which a slot comes in, if any.
             let neighbour = if up { &before } else { &next };
-            if old.is_none() && neighbour.is_none() {
+            let arrival = if up && block == first { known } else { nothing };
+            if old.is_none() && neighbour.is_none() && arrival == nothing {
                 before = None;
                 continue;
             }
@@ -161,13 +165,12 @@ impl<R: Rule> Adaptive<R> {
                 learned.slots.copy_within(low + 1..=high, low);
                 (high, block < last)
             };
-            learned.slots[incoming] = R::Symbol::default();
+            learned.slots[incoming] = arrival;
             let mut foreign = false;
             if crosses {
-                let (epoch, symbol) =
-                    neighbour.as_ref().map_or((0, R::Symbol::default()), |other| {
-                        (other.epoch, other.slots[if up { SLOTS - 1 } else { 0 }])
-                    });
+                let (epoch, symbol) = neighbour.as_ref().map_or((0, nothing), |other| {
+                    (other.epoch, other.slots[if up { SLOTS - 1 } else { 0 }])
+                });
                 foreign = epoch != learned.epoch;
                 if !foreign {
                     learned.slots[incoming] = symbol;
@@ -213,7 +216,7 @@ impl<R: Rule> Adaptive<R> {
         slots: Range<usize>,
         block: usize,
         epoch: u8,
-        moving: &Move,
+        moving: &Move<R::Symbol>,
         remote: &mut dyn Ordered,
         change: &mut Change,
     ) -> Result<()> {
@@ -267,8 +270,17 @@ impl<R: Rule> Adaptive<R> {
         index: usize,
         remote: &mut dyn Ordered,
     ) -> Result<()> {
+        let nothing = R::Symbol::default();
         let mut gap = self.runs.gap(place.quotient, index);
-        let mut change = self.moved(&Move::Insertion(gap.shift, place.digest), remote)?;
+        let mut epoch = self.epoch(gap.shift.from / SLOTS);
+        let depth = self.departed.recall(place.digest, epoch);
+        let mut known = self.rule.at_depth(place, depth);
+        let mut change = self.moved(&Move::Insertion(gap.shift, place.digest, known), remote)?;
+        if change.spent != 0 && known != nothing {
+            // Others are not to forget what they know for it.
+            known = nothing;
+            change = self.moved(&Move::Insertion(gap.shift, place.digest, known), remote)?;
+        }
         if change.spent != 0
             && let Some(run) = self.runs.run(place.quotient)
         {
@@ -276,17 +288,16 @@ impl<R: Rule> Adaptive<R> {
             // good as each other.
             let owners = self.owners_now(place.quotient, &run, remote)?;
             gap = self.runs.gap(place.quotient, number_among(&owners, place.digest));
-            change = self.moved(&Move::Insertion(gap.shift, place.digest), remote)?;
+            epoch = self.epoch(gap.shift.from / SLOTS);
+            change = self.moved(&Move::Insertion(gap.shift, place.digest, known), remote)?;
         }
         let shift = gap.shift;
-        let epoch = if self.untouched(shift.from / SLOTS) {
-            0
-        } else {
-            self.learned(shift.from / SLOTS).epoch
-        };
         remote.insert(place.digest).map_err(Error::Remote)?;
-        let _ = self.runs.fill(gap, self.rule.remainder(place, epoch, R::Symbol::default()));
+        let _ = self.runs.fill(gap, self.rule.remainder(place, epoch, known));
         self.apply(change);
+        if known != nothing {
+            self.departed.forget(place.digest, epoch);
+        }
         self.counts.kicks += (shift.to - shift.from) as u64;
         Ok(())
     }
