@@ -365,6 +365,7 @@ impl Own {
         let progress = Progress::counting();
         let store = match users {
             Some(users) => {
+                show_building(&progress, users, 0, 0);
                 let progress = &mut |done, total| show_building(&progress, users, done, total);
                 options.build::<Redb, _, _>(&directory, demo::records(users), progress)
             }
