@@ -17,5 +17,5 @@ cargo test --workspace --doc
 bash scripts/loom.sh
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # The fuzzers are no members of the workspace: they are only built.
-cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target/fuzz
+cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target
 bash scripts/sanitize.sh
