@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that has to pass: format, lints, tests, doc tests. Run from anywhere.
+# Everything that has to pass: format, lints, tests, doc tests, fuzzers that build, and the
+# modules with `unsafe` under a sanitizer. Run from anywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Servers and clients that tests drive; without them these would fail, not pass.
@@ -15,3 +16,6 @@ fi
 cargo test --workspace --doc
 bash scripts/loom.sh
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+# The fuzzers are no members of the workspace: they are only built.
+cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target
+bash scripts/sanitize.sh

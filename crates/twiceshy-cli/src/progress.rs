@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// enough to cost nothing.
 pub const STRIDE: usize = 1 << 14;
 
-/// The bar, or its absence. A clone is the same bar.
+/// The bar, or a count while nobody knows how many steps there are. A clone is the same
+/// bar.
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
@@ -15,21 +16,30 @@ pub struct Progress {
 impl Progress {
     /// A bar of that many steps.
     pub fn new(steps: u64) -> Self {
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  ({eta} left)");
+        let progress = Self::counting();
+        progress.set_total(steps);
+        progress
+    }
+
+    /// A count of steps, until a total is known ([`Progress::set_total`]). A bar of no
+    /// steps would show 100 %.
+    pub fn counting() -> Self {
         // On standard error, and hidden where that is no terminal. It has no
         // thread of its own, which would disturb what is timed.
-        let bar = ProgressBar::new(steps);
-        Progress { bar: bar.with_style(style.expect("the template is well-formed")) }
+        Progress { bar: ProgressBar::no_length().with_style(style("{spinner} {msg}  {human_pos}")) }
     }
 
-    /// There are that many more steps to do.
-    pub fn expect(&self, steps: u64) {
-        self.bar.inc_length(steps);
-    }
-
-    /// No bar, where nobody knows how long it takes.
-    pub fn hidden() -> Self {
-        Progress { bar: ProgressBar::hidden() }
+    /// There are that many steps in all: 0 if that is not known.
+    pub fn set_total(&self, steps: u64) {
+        match (steps, self.bar.length()) {
+            (0, _) => (),
+            (_, None) => {
+                self.bar.set_length(steps);
+                self.bar.set_style(style("{bar:30} {percent:>3} %  {msg}  ({eta} left)"));
+            }
+            (_, Some(before)) if before != steps => self.bar.set_length(steps),
+            _ => (),
+        }
     }
 
     /// Says what is going on now.
@@ -47,9 +57,10 @@ impl Progress {
         self.bar.set_position(steps);
     }
 
-    /// That many steps of so many are done, where both become known as it goes.
+    /// That many steps of so many are done, where both become known as it goes; a total
+    /// of 0 is not known yet.
     pub fn arrive_of(&self, steps: u64, total: u64) {
-        self.bar.set_length(total);
+        self.set_total(total);
         self.arrive(steps);
     }
 
@@ -71,5 +82,36 @@ impl Progress {
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// The share that the bar shows, if it shows one.
+    #[cfg(test)]
+    pub fn share(&self) -> Option<f64> {
+        Some(self.bar.position() as f64 / self.bar.length()? as f64)
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well-formed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_no_share_before_there_is_a_total() {
+        let progress = Progress::counting();
+        assert_eq!(progress.share(), None);
+        progress.advance(5);
+        progress.arrive_of(7, 0);
+        assert_eq!(progress.share(), None);
+        progress.arrive_of(7, 28);
+        assert_eq!(progress.share(), Some(0.25));
+        // A total that is lost again stays what it was.
+        progress.arrive_of(14, 0);
+        assert_eq!(progress.share(), Some(0.5));
+        assert_eq!(Progress::new(0).share(), None);
+        assert_eq!(Progress::new(9).share(), Some(0.0));
     }
 }

@@ -225,10 +225,16 @@ fn duplicates_are_counted_once_and_capacity_is_room() {
     let folder = Folder::new();
     folder.write("keys", "a\nb\na\n\nb\na");
     let report = folder.json("build keys -o f --capacity 500");
-    let numbers = ["keys", "duplicates", "capacity"].map(|field| number(&report, field));
-    assert_eq!(numbers, [3, 3, 500], "{report}");
+    let names = ["keys", "duplicates", "blank_lines", "capacity"];
+    assert_eq!(names.map(|field| number(&report, field)), [2, 3, 1, 500], "{report}");
     let report = folder.json("build keys -o f --capacity 1");
-    assert_eq!(number(&report, "capacity"), 3, "{report}");
+    assert_eq!(number(&report, "capacity"), 2, "{report}");
+    // More than any memory has, and more than any filter.
+    for capacity in [1_u64 << 42, u64::MAX] {
+        let output = folder.run(&format!("build keys -o f --capacity {capacity}"));
+        assert_eq!(code(&output), 2, "{capacity}");
+        assert!(stderr(&output).contains("less --capacity"), "{}", stderr(&output));
+    }
 }
 
 #[test]
@@ -247,10 +253,10 @@ fn keys_may_be_any_bytes() {
         .collect();
     assert_eq!(names, ["two\nlines", "fffe00", "", "tab\t"]);
 
-    // As lines, the same bytes come back as they are.
-    folder.write("keys", b"\xff\xfe\0\r\nb\n");
+    // As lines, all bytes but NUL come back as they are.
+    folder.write("keys", b"\xff\xfe\x01\rc\nb\n");
     assert_eq!(number(&folder.json("build keys -o f"), "keys"), 2);
-    assert_eq!(folder.run("query f keys").stdout, b"maybe\t\xff\xfe\0\r\nmaybe\tb\n");
+    assert_eq!(folder.run("query f keys").stdout, b"maybe\t\xff\xfe\x01\rc\nmaybe\tb\n");
 }
 
 #[cfg(unix)]

@@ -111,13 +111,32 @@ fn errors_say_what_to_do() {
         ("--keys 10 --bits 12 --misses 0", "a positive number up to 10000"),
         ("--keys 10 --bits 12 --misses 1 --repeats 0.5", "from 1 to 1000000"),
         ("--keys 10 --bits 12 --misses 1 --json --csv", "cannot be used with"),
-        ("--keys 1000 --bits 2 --misses 1", "No filter fits 2 bits a key; allow more"),
+        ("--keys 1000 --bits 2 --misses 1", "No filter of 1000 keys fits 2 bits a key; allow more"),
+        ("--keys 1000000000000 --bits 12 --misses 1", "cut the keys into several filters"),
+        ("--keys 18446744073709551615 --bits 12 --misses 1", "cut the keys into several filters"),
         ("--bits 12 --misses 1", "--keys <N>"),
     ] {
         let output = plan(flags);
         assert_eq!(output.status.code(), Some(2), "{flags}");
         assert!(text(&output.stderr).contains(expected), "{flags}: {}", text(&output.stderr));
     }
+}
+
+/// The quotient family tells 2^32 slots apart, cuckoo filters of two tables and bins of
+/// four eight times as many cells.
+#[test]
+fn filters_that_cannot_be_built_are_not_recommended() {
+    let output = plan("--keys 5000000000 --bits 12 --misses 1 --json");
+    assert_eq!(output.status.code(), Some(0));
+    let filters: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["filter"].clone())
+        .collect();
+    assert!(filters.iter().any(|filter| filter == "plain"), "{filters:?}");
+    assert!(filters.iter().all(|filter| filter != "telescoping"), "{filters:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains("telescoping is left out"), "{said}");
+    assert!(said.contains("a capacity of 5000000000 is too large"), "{said}");
 }
 
 #[test]

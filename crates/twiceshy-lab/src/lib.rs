@@ -9,12 +9,14 @@
 //! report/      rows as plots, and plots as one page
 //! ```
 //!
-//! All of them play against a [`contestant::Contestant`], who is named by an
-//! [`entrants::Entrant`].
+//! They play against a [`contestant::Contestant`], who is named by an
+//! [`entrants::Entrant`]. [`compression`] reads compressed files, for workloads and for the
+//! command line.
 
 #![deny(missing_docs)]
 
 pub mod adversary;
+pub mod compression;
 pub mod contestant;
 pub mod entrants;
 pub mod experiment;

@@ -42,6 +42,9 @@ fn lines_are_numbered_by_first_appearance() {
         ("log.txt", LINES.to_vec()),
         ("log.txt.gz", gz(LINES)),
         ("log.txt.zst", zst(LINES)),
+        // Told by their first bytes.
+        ("log-gzip", gz(LINES)),
+        ("log-zstd.txt", zst(LINES)),
         // Two members or frames, of which the first ends within a line.
         ("log-two.gz", [gz(&LINES[..12]), gz(&LINES[12..])].concat()),
         ("log-two.zst", [zst(&LINES[..12]), zst(&LINES[12..])].concat()),
@@ -66,6 +69,20 @@ fn numbers_are_keys_of_their_width() {
         let zipped = format!("{name}.zst");
         assert_eq!(read(&zipped, &zst(bytes)).expect(name).stream, [0, 1, 0, 2], "{name}");
     }
+}
+
+/// Only a name says that numbers are compressed: these are the first bytes of zstd files.
+#[test]
+fn numbers_are_not_taken_for_a_compressed_file() {
+    let numbers: Vec<u8> = [0xfd2f_b528_u32, 0x184d_2a50].map(u32::to_le_bytes).concat();
+    assert_eq!(read("magic.u32le", &numbers).expect("numbers").stream, [0, 1]);
+    assert!(matches!(read("magic.txt", &numbers), Err(Error::Io { .. })));
+}
+
+#[test]
+fn a_nul_byte_is_in_no_list_of_lines() {
+    let error = read("binary.txt", b"one\ntwo\n\0three\n").unwrap_err().to_string();
+    assert!(error.contains("damaged at byte 8") && error.contains("u32:FILE"), "{error}");
 }
 
 /// More than one buffer of lines and numbers.

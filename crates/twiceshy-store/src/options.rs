@@ -138,9 +138,9 @@ impl Options {
 
     /// Makes a guarded store of many records at once, in an empty directory: faster
     /// than storing them one by one, since nothing is looked for. Of two records
-    /// with one key the last counts. `progress` is told how many are done, of those
-    /// that are known of: first while they are written, then while the filters are
-    /// built.
+    /// with one key the last counts. `progress` is told how many are written, of 0
+    /// since nobody knows how many there are; then how many of how many are in the
+    /// filters.
     ///
     /// # Errors
     /// As [`Options::open`]; [`Error::Directory`] when there is a store already.
@@ -302,7 +302,7 @@ impl<E: Engine> Place<E> {
                 chunk.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
             self.engine.write(&changes).map_err(twiceshy::Error::Remote)?;
             done += chunk.len() as u64;
-            progress(done, done);
+            progress(done, 0);
         }
     }
 

@@ -193,7 +193,13 @@ fn histogram(numbers: impl Iterator<Item = usize>) -> Vec<usize> {
 
 /// The description of the filter in a file.
 pub(crate) fn spec_of(reader: &Reader<'_>) -> Result<Spec> {
-    reader.kind().parse().map_err(|error: Error| Error::format(error.to_string()))
+    let kind = reader.kind();
+    let spec: Spec = kind.parse().map_err(|error: Error| Error::format(error.to_string()))?;
+    // Nobody has written "f=+8", or a parameter twice.
+    if spec.to_string() != kind {
+        return Err(Error::format(format!("its kind is \"{kind}\" in place of \"{spec}\"")));
+    }
+    Ok(spec)
 }
 
 /// A filter of one type, made or read.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::digest::Digest;
 use crate::digest_trie::DigestTrie;
-use crate::error::{RemoteError, Result};
+use crate::error::{Error, RemoteError, Result};
 use crate::format::{Reader, Writer};
 use crate::remote::{Accesses, EVERY_DIGEST, read_digest, write_digest};
 
@@ -103,12 +103,19 @@ impl MemoryIndex {
         reader.expect_kind(INDEX)?;
         let len = reader.count("entries", 40)?;
         let mut index = MemoryIndex::new();
+        let mut last = None;
         for _ in 0..len {
             let function = reader.u64("a function")?;
             let (address, digest) = (read_digest(&mut reader)?, read_digest(&mut reader)?);
+            if last.replace((function, address, digest)) >= Some((function, address, digest)) {
+                return Err(Error::format("its entries are out of order"));
+            }
             index.add(Entry { function, address, digest });
         }
         reader.finish()?;
+        if index.digests.len() != len {
+            return Err(Error::format("it has a digest twice"));
+        }
         Ok(index)
     }
 

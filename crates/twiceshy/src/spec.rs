@@ -428,6 +428,15 @@ impl Spec {
         ))
     }
 
+    /// Whether one filter can have room for `capacity` keys, as far as its hash functions
+    /// go; nobody knows yet whether there is memory for it.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn check_capacity(&self, capacity: usize) -> Result<()> {
+        self.bins_for(capacity).map(drop)
+    }
+
     /// Bins of one table for `capacity` keys at the load we fill to.
     pub(crate) fn bins_for(&self, capacity: usize) -> Result<usize> {
         if capacity == 0 {
@@ -440,7 +449,10 @@ impl Spec {
         usize::try_from(whole).ok().filter(|&bins| bins <= Self::MAX_BINS).ok_or_else(|| {
             Error::spec(
                 self.to_string(),
-                format!("a capacity of {capacity} is too large for one filter"),
+                format!(
+                    "a capacity of {capacity} is too large for one filter; cut the keys into \
+                     several"
+                ),
             )
         })
     }

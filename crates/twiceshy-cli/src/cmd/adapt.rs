@@ -18,7 +18,8 @@ use crate::table::count;
 /// replaced whole, by a rename, or not at all, and those who read it meanwhile see the
 /// old filter. While somebody else builds or adapts it, this is an error at once; if
 /// somebody has copied another file to its place since it was read, nothing is saved.
-/// Keys of the list that are stored after all stay stored, and are counted.
+/// Keys of the list that are stored after all stay stored, and are counted, as are its
+/// blank lines. Lists are read as by 'twiceshy build': gzip and zstd, LF and CRLF.
 ///
 /// FILE has the digests of its keys, so it needs no list of them. With --keys you make
 /// sure that FILE is the filter of exactly these keys: if not, nothing is changed.
@@ -68,6 +69,7 @@ struct Report {
     already_absent: usize,
     stored: usize,
     unfixed: usize,
+    blank_lines: u64,
     saved: bool,
 }
 
@@ -89,11 +91,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let (filter, version) = saved.load()?;
     let (hasher, mut filter) = filter.into_parts();
     if let Some(keys) = keys {
-        let keys = distinct(keys, &hasher)?;
+        let (keys, _) = distinct(keys, &hasher)?;
         check_keys(&mut filter, &keys).map_err(|reason| format!("{}: {reason}", saved.name()))?;
     }
-    let digests = distinct(list, &hasher)?;
+    let (digests, blank_lines) = distinct(list, &hasher)?;
     let mut report = tell(&mut filter, &digests)?;
+    report.blank_lines = blank_lines;
     report.file = saved.name().to_string();
     report.saved = report.fixed + report.unfixed != 0;
     if report.saved {
@@ -107,11 +110,12 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if report.unfixed == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNFIXED) })
 }
 
-fn distinct(keys: Keys, hasher: &KeyHasher) -> Result<Vec<Digest>, Box<dyn Error>> {
-    let mut digests = keys.digests(hasher, |_| ())?;
+/// The distinct keys of a list, and how many lines of it were blank.
+fn distinct(keys: Keys, hasher: &KeyHasher) -> Result<(Vec<Digest>, u64), Box<dyn Error>> {
+    let (mut digests, blank_lines) = keys.digests(hasher, |_| ())?;
     digests.sort_unstable();
     digests.dedup();
-    Ok(digests)
+    Ok((digests, blank_lines))
 }
 
 /// An error unless these are exactly the stored keys. A filter that is told of a
@@ -162,7 +166,8 @@ fn tell(filter: &mut AnyFilter, digests: &[Digest]) -> Result<Report, Box<dyn Er
     }
     let stored = stored.iter().filter(|&&stored| stored).count();
     let schema = "twiceshy.adapt.v1";
-    Ok(Report { schema, file: String::new(), fixed, already_absent, stored, unfixed, saved: false })
+    let (file, saved, blank_lines) = (String::new(), false, 0);
+    Ok(Report { schema, file, fixed, already_absent, stored, unfixed, blank_lines, saved })
 }
 
 impl Report {
@@ -174,8 +179,12 @@ impl Report {
         writeln!(
             io::stdout(),
             "{}: {fixed} fixed, {absent} were absent already, {stored} are stored, {unfixed} \
-             could not be fixed; {saved}",
+             could not be fixed{}; {saved}",
             self.file,
+            match self.blank_lines {
+                0 => String::new(),
+                lines => format!("; blank lines skipped: {}", count(lines)),
+            },
         )
     }
 }

@@ -106,8 +106,9 @@ fn filters_help() -> String {
 }
 
 fn ratio(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|&ratio: &f64| ratio > 0.0 && ratio.is_finite());
-    number.ok_or_else(|| "expected a positive number, such as 20 or 0.5".to_string())
+    let most = MAX_QUERIES as f64;
+    let number = text.parse().ok().filter(|&ratio: &f64| ratio > 0.0 && ratio <= most);
+    number.ok_or_else(|| format!("expected a positive number up to {most}, such as 20 or 0.5"))
 }
 
 /// The version of [`Row`] as scripts know it.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use serde::Serialize;
 use twiceshy::{AnyFilter, Digest, KeyFilter, Spec};
 
-use crate::keys::{Format, Keys};
+use crate::keys::{Format, Keys, blank};
 use crate::progress::{Progress, STRIDE};
 use crate::saved::Saved;
 use crate::table::{bytes, count};
@@ -25,7 +25,12 @@ use crate::table::{bytes, count};
 /// that is there already is used again.
 ///
 /// FILE is replaced whole, by a rename, or not at all; while somebody else builds or
-/// adapts it, this is an error at once. A key that comes twice counts once. No keys at all make a filter that answers "absent" to everything.
+/// adapts it, this is an error at once. A key that comes twice counts once. No keys at all
+/// make a filter that answers "absent" to everything.
+///
+/// KEYS may be compressed with gzip or zstd. Its lines may end in CRLF and need not be
+/// UTF-8; blank ones are skipped and counted. A NUL byte shows that it is no text, and is
+/// an error: use --format lp32 for keys of any bytes.
 ///
 /// Exit code: 0; 2 if the flags are wrong, the keys cannot be read or the file
 /// cannot be written.
@@ -72,6 +77,7 @@ struct Report {
     spec: String,
     keys: usize,
     duplicates: usize,
+    blank_lines: u64,
     capacity: usize,
     filter_bytes: u64,
     file_bytes: u64,
@@ -91,12 +97,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let hasher = saved.secret_or_new()?;
     let _lock = saved.lock()?;
 
-    // The bytes of the keys are one half of the bar, building is the other.
-    let size = keys.size();
-    let progress = size.map_or_else(Progress::hidden, |size| Progress::new(2 * size));
+    // The bytes of the keys are one half of the bar, building is the other. Where their
+    // number is not known, as of a pipe, it is when they are read.
+    let progress = Progress::new(2 * keys.size().unwrap_or(0));
     progress.phase("reading");
-    let mut digests = keys.digests(&hasher, |bytes| progress.advance(bytes))?;
+    let mut read = 0;
+    let (mut digests, blank_lines) = keys.digests(&hasher, |bytes| {
+        read += bytes as u64;
+        progress.arrive(read);
+    })?;
     let given = digests.len();
+    progress.set_total(2 * read);
     progress.phase("building");
     // To find duplicates, and because each then goes next to the last: with sorting
     // included, 5 * 10^6 keys are in a quotient or broom filter in half the time (in
@@ -104,10 +115,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     digests.sort_unstable();
     digests.dedup();
     let capacity = args.capacity.unwrap_or(0).max(digests.len()).max(1);
+    check_memory(capacity)?;
     let duplicates = given - digests.len();
     let filter = build(&args.spec, capacity, digests, |share| {
-        let size = size.unwrap_or(0);
-        progress.arrive(size + (share * size as f64) as u64);
+        progress.arrive(read + (share * read as f64) as u64);
     })?;
     progress.phase("saving");
     let filter = KeyFilter::from_parts(hasher, filter);
@@ -122,6 +133,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         spec: filter.spec().to_string(),
         keys: stats.len,
         duplicates,
+        blank_lines,
         capacity: stats.capacity,
         filter_bytes: stats.bits.div_ceil(8) as u64,
         file_bytes,
@@ -133,6 +145,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         report.print()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error if there is surely no memory for a filter of that many keys, instead of the
+/// end of the process.
+fn check_memory(capacity: usize) -> Result<(), String> {
+    /// A filter takes less than this for each key it has room for, with their digests; see
+    /// `MemorySet::with_capacity`.
+    const BYTES_PER_KEY: usize = 20;
+    let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BYTES_PER_KEY));
+    room.map_err(|_| format!("no memory for a filter of {capacity} keys; give it less --capacity"))
 }
 
 /// A filter of all digests; `progress` is told of the share that is in.
@@ -159,12 +181,13 @@ impl Report {
         let (keys, seconds) = (self.keys as f64, self.seconds);
         writeln!(
             io::stdout(),
-            "{}: {} keys ({} duplicates left out) in {seconds:.1} s, {:.1} million a second\n\
+            "{}: {} keys ({} duplicates{} left out) in {seconds:.1} s, {:.1} million a second\n\
              {}, {} in memory; the file has {}\n\
              its secret is {}",
             self.file,
             count(self.keys as u64),
             count(self.duplicates as u64),
+            blank(self.blank_lines),
             keys / seconds / 1e6,
             self.spec,
             bytes(self.filter_bytes),

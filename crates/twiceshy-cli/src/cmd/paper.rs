@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use twiceshy_lab::experiment::runner::{self, Findings, Plan, Progress};
@@ -63,8 +64,8 @@ pub struct Args {
     quick: bool,
 
     /// Trials of each point, no fewer and no more [default: as the figure needs]
-    #[arg(long, value_name = "T")]
-    trials: Option<NonZero<u32>>,
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    trials: Option<u32>,
 
     /// Directory of the rows and of report.html
     #[arg(long, value_name = "DIR", default_value = "twiceshy-report")]
@@ -75,8 +76,9 @@ pub struct Args {
     seed: u64,
 
     /// Trials at the same time [default: one a core]
-    #[arg(long, value_name = "J")]
-    jobs: Option<NonZero<usize>>,
+    #[arg(long, value_name = "J",
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    jobs: Option<usize>,
 
     /// A packet capture (pcap, pcapng) for the figures about traces
     ///
@@ -174,11 +176,12 @@ impl Args {
             (None, None) => None,
         };
         let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let jobs = self.jobs.and_then(NonZero::new);
         Ok(Plan {
             setting: Setting { quick: self.quick, recording: recording.map(Arc::new) },
             seed: self.seed,
-            trials: self.trials,
-            jobs: self.jobs.unwrap_or_else(cores),
+            trials: self.trials.and_then(NonZero::new),
+            jobs: jobs.unwrap_or_else(cores),
         })
     }
 

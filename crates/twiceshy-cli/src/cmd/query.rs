@@ -19,6 +19,10 @@ use crate::table::count;
 /// in the order of the questions. "absent" is certain. "maybe" is wrong for a small
 /// share of the absent keys: tell 'twiceshy adapt' of those.
 ///
+/// KEYS may be compressed with gzip or zstd. The CR of CRLF is no part of a key, blank
+/// lines are skipped (--count counts them), and a NUL byte in a line is an error: use
+/// --format lp32 for keys of any bytes.
+///
 /// Keys are printed as they are; if yours have newlines, use --json. There a key that
 /// is no UTF-8 has its bytes in "key_hex" in place of "key".
 ///
@@ -76,6 +80,7 @@ struct Counts {
     schema: &'static str,
     maybe: u64,
     absent: u64,
+    blank_lines: u64,
 }
 
 /// Answers every key.
@@ -95,6 +100,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             while let Some(batch) = keys.next_batch()? {
                 answers.give(batch.keys())?;
             }
+            answers.counts.blank_lines = keys.blank_lines();
         }
     }
     let counts = answers.counts;
@@ -103,6 +109,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     } else if args.count {
         let [maybe, absent] = [counts.maybe, counts.absent].map(count);
         writeln!(io::stdout(), "maybe\t{maybe}\nabsent\t{absent}")?;
+        if counts.blank_lines != 0 {
+            writeln!(io::stdout(), "blank lines\t{}", count(counts.blank_lines))?;
+        }
     }
     let found = args.exit_code && counts.maybe != 0;
     Ok(if found { ExitCode::from(MAYBE) } else { ExitCode::SUCCESS })
@@ -122,7 +131,8 @@ struct Answers<'a> {
 impl<'a> Answers<'a> {
     fn new(args: &'a Args, hasher: &'a KeyHasher, filter: &'a AnyFilter) -> Self {
         let output = BufWriter::new(io::stdout().lock());
-        let counts = Counts { schema: "twiceshy.query.count.v1", maybe: 0, absent: 0 };
+        let counts =
+            Counts { schema: "twiceshy.query.count.v1", maybe: 0, absent: 0, blank_lines: 0 };
         Answers { args, hasher, filter, output, counts, digests: vec![], found: vec![] }
     }
 

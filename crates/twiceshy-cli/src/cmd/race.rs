@@ -101,7 +101,7 @@ pub struct Args {
     /// The table then shows means with their standard errors; JSON and CSV still
     /// have a row for each seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     seeds: u32,
 
     /// Print one JSON object a line instead of a table
@@ -197,7 +197,7 @@ const ZIPF: f64 = 1.1;
 /// filter that fits.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let entrants = args.entrants();
-    let progress = Progress::new(0);
+    let progress = Progress::counting();
     progress.phase("workload");
     let source = args.source()?;
     let size = args.size(&source)?;
@@ -209,7 +209,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         let seed = args.seed.wrapping_add(race.into());
         progress.phase(format!("seed {seed}: workload"));
         let course = Course::new(&source, &size, seed)?;
-        progress.expect(course.steps() * entrants.len() as u64);
+        // Courses with other seeds are as long, or nearly so.
+        let left = u64::from(args.seeds - race) * entrants.len() as u64;
+        progress.set_total(steps + course.steps() * left);
         for (index, entrant) in entrants.iter().enumerate() {
             match trial::run(entrant, args.bits, &course, &progress) {
                 Ok(row) => {

@@ -1,10 +1,11 @@
 //! `twiceshy serve`: a store behind an adaptive filter, for every Redis client.
 
+mod scratch;
 mod upstream;
 
 use std::error::Error;
 use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tempfile::TempDir;
+use clap::builder::RangedU64ValueParser;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::info;
 use tracing::level_filters::LevelFilter;
 use twiceshy_server::demo::{self, Attack};
@@ -25,7 +26,9 @@ use twiceshy_server::{Backend, Embedded, Limits, Password, Server, Watch, may_li
 use twiceshy_store::{Durability, Options, Redb};
 
 use crate::progress::Progress;
+use crate::table::bytes;
 
+use scratch::Scratch;
 use upstream::UpstreamArgs;
 
 /// Serves a store behind an adaptive filter to every Redis client.
@@ -53,10 +56,12 @@ use upstream::UpstreamArgs;
 /// the server is on this machine, and as prefer elsewhere.
 ///
 /// SIGTERM and SIGINT end it: requests that have come are answered, and the
-/// filter is written to disk, so that the next start has it at once.
+/// filter is written to disk, so that the next start has it at once. While it still
+/// builds its filter they end it at once; the next start begins again.
 ///
 /// Exit code: 0; 2 if it could not start, or its last snapshot was not written
-/// (nothing that was stored is lost then; the next start takes longer).
+/// (nothing that was stored is lost then; the next start takes longer); 130 after
+/// SIGINT and 143 after SIGTERM if it was not ready yet.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy serve --demo
@@ -73,15 +78,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR", required_unless_present = "demo")]
     dir: Option<PathBuf>,
 
-    /// Store a million users, or N, in an empty DIR or a temporary one, attack
-    /// them, and show the page
+    /// Store a million users, or N up to 100000000, in an empty DIR or a temporary
+    /// one, attack them, and show the page
     #[arg(
         long,
         value_name = "N",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "1000000",
-        value_parser = clap::value_parser!(u64).range(1..),
+        value_parser = clap::value_parser!(u64).range(1..=demo::MOST_USERS),
     )]
     demo: Option<u64>,
 
@@ -104,7 +109,8 @@ pub struct Args {
     backup_dir: Option<PathBuf>,
 
     /// Keys to make room for at first; the filter grows with its keys
-    #[arg(long, value_name = "N", default_value_t = 1 << 16)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 16,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_KEYS))]
     capacity: usize,
 
     /// What a write that was answered survives
@@ -124,11 +130,13 @@ pub struct Args {
     max_reply: u64,
 
     /// Most connections at a time
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections,
+          value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     max_connections: usize,
 
     /// Seconds after which a client that neither sends nor reads is left; 0: never
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(..=365 * 24 * 60 * 60))]
     idle: u64,
 
     /// What to log to stderr: off, error, warn, info, debug or trace
@@ -138,6 +146,9 @@ pub struct Args {
     #[command(flatten)]
     upstream: UpstreamArgs,
 }
+
+/// Filters of so many keys take some 150 GB.
+const MOST_KEYS: u64 = 100_000_000_000;
 
 /// What a write that was answered survives.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -160,13 +171,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         .with_target(false)
         .init();
     let runtime = Runtime::new()?;
-    runtime.block_on(serve(args))?;
-    // What still runs belongs to clients that do not read.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    Ok(ExitCode::SUCCESS)
+    match runtime.block_on(serve(args))? {
+        None => {
+            // What still runs belongs to clients that do not read.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(signal) => {
+            // What still runs is a build that nobody waits for.
+            runtime.shutdown_background();
+            Ok(ExitCode::from(SIGNALLED + signal))
+        }
+    }
 }
 
-async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
+/// The exit code of a process that a signal ended, as shells count it: this and the
+/// signal's number.
+const SIGNALLED: u8 = 128;
+
+/// Serves until a signal comes. One that came before it was ready is returned.
+async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
+    // From now on, whatever takes long.
+    let mut stop = Stop::new()?;
     let password = password(args)?;
     if args.demo.is_some() && password.is_some() {
         return Err(format!(
@@ -174,27 +200,38 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
         )
         .into());
     }
-    // Before the store is opened, which may take long: whoever stops us then
-    // stops us at once.
     let listener = bound("--listen", &args.listen, password.as_ref()).await?;
     let page = match args.page.as_deref().or(args.demo.map(|_| DEMO_PAGE)) {
         Some(address) => Some(bound("--page", address, password.as_ref()).await?),
         None => None,
     };
-    // Only what is temporary must be removed first.
-    let early = args.demo.map(|_| Stop::new()).transpose()?;
-    let temporary =
-        if args.dir.is_none() { Some(TempDir::with_prefix("twiceshy-")?) } else { None };
-    let directory = args.dir.as_deref().or(temporary.as_ref().map(TempDir::path));
+    let scratch = match (&args.dir, args.demo) {
+        (Some(directory), Some(_)) => Scratch::named(directory),
+        (Some(_), None) => None,
+        (None, _) => Some(Scratch::temporary()?),
+    };
+    let directory = args.dir.as_deref().or(scratch.as_ref().map(Scratch::path));
     let directory = directory.expect("--dir is required without --demo");
-    let backend = match args.upstream.backend(directory).await? {
-        Some(backend) => backend,
-        None => embedded(args, directory)?,
+    let backend = tokio::select! {
+        // What is being built is left where it is, as by a crash: the next start finds
+        // that out, or there is none.
+        signal = stop.asked() => {
+            info!("stopped before it was ready");
+            return Ok(Some(signal));
+        }
+        backend = backend(args, directory) => backend?,
+    };
+    // A demonstration in a directory that was named stays there when it is built.
+    let temporary = match scratch {
+        Some(scratch) if args.dir.is_some() => {
+            scratch.keep();
+            None
+        }
+        scratch => scratch,
     };
     let mut server = Server::new(backend, limits(args), password);
     server.backup_dir.clone_from(&args.backup_dir);
     let server = Arc::new(server);
-    let stop = early.map_or_else(Stop::new, Ok)?;
     let address = listener.local_addr()?;
     info!(%address, keys = server.backend.stats().keys, "ready");
     let page = page.map(|listener| Page::start(listener, &server)).transpose()?;
@@ -204,6 +241,7 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     let shutdown = async {
         stop.asked().await;
+        info!("stopping");
         // While it is still answered.
         attack.into_iter().for_each(Attack::stop);
     };
@@ -215,11 +253,19 @@ async fn serve(args: &Args) -> Result<(), Box<dyn Error>> {
         Ok(server) => server.backend.close().await?,
         Err(server) => server.backend.snapshot().await?,
     }
-    if let Some(temporary) = temporary {
-        temporary.close()?;
-    }
+    drop(temporary);
     info!("stopped");
-    Ok(())
+    Ok(None)
+}
+
+/// The store, which may have to be built first.
+async fn backend(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
+    if let Some(backend) = args.upstream.backend(directory).await? {
+        return Ok(backend);
+    }
+    let own = Own::new(args, directory)?;
+    // Not here: signals are waited for meanwhile.
+    Ok(spawn_blocking(move || own.open()).await??)
 }
 
 /// Listens where a flag says, if that is allowed.
@@ -238,26 +284,24 @@ async fn bound(
 /// Where a demonstration is shown.
 const DEMO_PAGE: &str = "127.0.0.1:6391";
 
-/// SIGTERM or SIGINT.
+/// SIGTERM and SIGINT, from the moment that this is made.
 struct Stop {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Stop {
-    /// From now on they are ours.
     fn new() -> io::Result<Self> {
         let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
         Ok(Stop { terminate: signal(terminate)?, interrupt: signal(interrupt)? })
     }
 
-    /// Waits for one of them.
-    async fn asked(mut self) {
+    /// Waits for one of them: its number.
+    async fn asked(&mut self) -> u8 {
         tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => 15,
+            _ = self.interrupt.recv() => 2,
         }
-        info!("stopping");
     }
 }
 
@@ -290,7 +334,9 @@ impl Page {
 /// Says what there is to see.
 fn invite(address: SocketAddr, page: SocketAddr) {
     let port = address.port();
-    println!(
+    // Whoever reads it may have seen enough, as in `serve --demo | head -1`.
+    let _ = writeln!(
+        io::stdout(),
         "Open  http://{page}/\n\n\
          Try   redis-cli -p {port} GET user:42\n      \
          redis-cli -p {port} GET nobody\n      \
@@ -299,33 +345,88 @@ fn invite(address: SocketAddr, page: SocketAddr) {
     );
 }
 
-/// A store of our own.
-fn embedded(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
-    let durability = match args.durability {
-        Survives::Power => Durability::Power,
-        Survives::Process => Durability::Process,
-    };
-    let options = Options::default().capacity(args.capacity).durability(durability);
-    let progress = Progress::new(0);
-    let store = match args.demo {
-        Some(keys) => {
-            progress.phase("storing users");
-            let options = options.durability(Durability::Process);
-            options.build::<Redb, _, _>(directory, demo::records(keys), &mut |done, _| {
-                progress.arrive_of(done, keys);
-            })
+/// How a store of our own is opened.
+struct Own {
+    directory: PathBuf,
+    options: Options,
+    /// The users to store first.
+    users: Option<u64>,
+}
+
+impl Own {
+    fn new(args: &Args, directory: &Path) -> Result<Self, String> {
+        let durability = match (args.durability, args.demo) {
+            (Survives::Power, None) => Durability::Power,
+            _ => Durability::Process,
+        };
+        if let Some(users) = args.demo {
+            check_room(directory, users)?;
         }
-        None => {
-            progress.phase("building the filter");
-            options.open_with::<Redb>(directory, &mut |done, total| {
-                progress.arrive_of(done, total);
-            })
-        }
+        check_memory(args.capacity)?;
+        let options = Options::default().capacity(args.capacity).durability(durability);
+        Ok(Own { directory: directory.into(), options, users: args.demo })
+    }
+
+    fn open(self) -> Result<Backend, twiceshy_store::Error> {
+        let Own { directory, options, users } = self;
+        let progress = Progress::counting();
+        let store = match users {
+            Some(users) => {
+                show_building(&progress, users, 0, 0);
+                let progress = &mut |done, total| show_building(&progress, users, done, total);
+                options.build::<Redb, _, _>(&directory, demo::records(users), progress)
+            }
+            None => {
+                progress.phase("building the filter");
+                options.open_with::<Redb>(&directory, &mut |done, total| {
+                    progress.arrive_of(done, total);
+                })
+            }
+        };
+        progress.finish();
+        let store = store?;
+        info!(directory = %directory.display(), filter = ?store.opened(), "opened");
+        Ok(Backend::Embedded(Embedded::new(store)))
+    }
+}
+
+/// Shows how far a demonstration's store is: its users are stored, while no total is
+/// told of, and then its filter is built, which takes about a tenth of the time.
+fn show_building(progress: &Progress, users: u64, done: u64, total: u64) {
+    let stored = 9 * users;
+    let (phase, share) = match total {
+        0 => ("storing users", 9 * done),
+        _ => ("building the filter", stored + u64::min(done, users)),
     };
-    progress.finish();
-    let store = store?;
-    info!(directory = %directory.display(), filter = ?store.opened(), "opened");
-    Ok(Backend::Embedded(Embedded::new(store)))
+    progress.phase(phase);
+    progress.arrive_of(share, stored + users);
+}
+
+/// An error if there is surely no memory for filters of so many keys, instead of the end
+/// of the process when it is asked for.
+fn check_memory(capacity: usize) -> Result<(), String> {
+    /// The default filter takes 12 bits for each key that it has room for.
+    const BITS: usize = 12;
+    let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BITS) / 8);
+    room.map_err(|_| format!("no memory for filters of {capacity} keys; lower --capacity"))
+}
+
+/// An error if a disk has no room for a demonstration.
+fn check_room(directory: &Path, users: u64) -> Result<(), String> {
+    // A directory that is not there will be made in the first that is.
+    let mut above = directory.ancestors().filter(|above| above.exists());
+    let Some(Ok(disk)) = above.next().map(rustix::fs::statvfs) else { return Ok(()) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let needed = users * demo::BYTES_PER_USER;
+    if needed <= free {
+        return Ok(());
+    }
+    let [needed, free] = [needed, free].map(bytes);
+    Err(format!(
+        "{users} users take about {needed}, and {} has {free} free; ask for fewer with --demo=N, \
+         or for another --dir",
+        directory.display()
+    ))
 }
 
 fn limits(args: &Args) -> Limits {
@@ -367,4 +468,38 @@ async fn resolved(flag: &str, address: &str) -> Result<SocketAddr, String> {
     };
     let mut found = lookup_host(address).await.map_err(|error| unusable(error.to_string()))?;
     found.next().ok_or_else(|| unusable("no such host".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_noticed_before_a_demonstration_begins() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let below = directory.path().join("not/there/yet");
+        assert_eq!(check_room(&below, 1), Ok(()));
+        let error = check_room(&below, u64::MAX / demo::BYTES_PER_USER).expect_err("too many");
+        assert!(error.contains("EiB") && error.contains("--demo=N"), "{error}");
+    }
+
+    #[test]
+    fn more_keys_than_memory_are_noticed_before_filters_are_made() {
+        assert_eq!(check_memory(1 << 20), Ok(()));
+        let error = check_memory(usize::MAX).expect_err("too many");
+        assert!(error.contains("lower --capacity"), "{error}");
+    }
+
+    /// It never goes back, and ends with everything.
+    #[test]
+    fn the_bar_of_a_demonstration_goes_forward() {
+        let progress = Progress::counting();
+        let told = [(400, 0), (800, 0), (1000, 0), (10, 1000), (500, 1000), (1000, 1000)];
+        let shares = told.map(|(done, total)| {
+            show_building(&progress, 1000, done, total);
+            progress.share().expect("a bar")
+        });
+        assert!(shares.is_sorted(), "{shares:?}");
+        assert_eq!((shares[0], shares[5]), (0.36, 1.0));
+    }
 }

@@ -7,6 +7,7 @@ mod crash;
 mod demo;
 mod faults;
 mod flags;
+mod interrupted;
 mod process;
 mod soak;
 mod upstream;

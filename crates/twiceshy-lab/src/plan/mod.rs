@@ -136,6 +136,8 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy::Result<Choice> {
     let filter: AnyFilter = entrant.spec.build_within(keys, question.bits)?;
     let (spec, stats) = (filter.spec(), filter.stats());
     drop(filter);
+    // It was sized for fewer keys than there will be.
+    spec.check_capacity(question.keys)?;
     let load = keys as f64 / stats.cells as f64;
     let first_pass_rate = spec.first_pass_rate(load);
     let mut choice = Choice {
@@ -168,7 +170,11 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy::Result<Choice> {
 /// What to make of a ranking.
 fn advice(question: &Question, choices: &[Choice]) -> String {
     let Some(best) = choices.first() else {
-        return format!("No filter fits {} bits a key; allow more.", question.bits);
+        let Question { keys, bits, .. } = question;
+        return format!(
+            "No filter of {keys} keys fits {bits} bits a key; allow more bits, or cut the keys \
+             into several filters."
+        );
     };
     if question.hostile {
         return hostile_advice(question, best, choices);

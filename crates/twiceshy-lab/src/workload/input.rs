@@ -1,15 +1,11 @@
-//! Files as streams of bytes, decompressed by their ending.
+//! Files as streams of bytes, decompressed.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-
 use super::Error;
+use crate::compression::Compression;
 
 /// A file that is being read.
 pub(super) struct Input {
@@ -20,16 +16,33 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file; what ends in .gz or .zst is decompressed.
+    /// Opens a file, which is decompressed if its name or its first bytes say so.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
-        let io = |error| Error::Io { path: path.to_path_buf(), offset: 0, error };
-        let file = BufReader::new(File::open(path).map_err(io)?);
-        let bytes: Box<dyn Read + Send> = match path.extension().and_then(OsStr::to_str) {
-            Some("gz") => Box::new(MultiGzDecoder::new(file)),
-            Some("zst") => Box::new(Zstd::new(file)),
-            _ => Box::new(file),
-        };
-        Ok(Input { path: path.to_path_buf(), bytes, offset: 0, failure: None })
+        Self::opened(path, |file| match Compression::of_name(path) {
+            Compression::None => {
+                let (compression, file) = Compression::of_content(file)?;
+                Ok(compression.decompressed(file))
+            }
+            compression => Ok(compression.decompressed(file)),
+        })
+    }
+
+    /// Opens a file of bare numbers. Any first bytes are a number's, so only its name
+    /// can say that it is compressed.
+    pub(super) fn open_numbers(path: &Path) -> Result<Self, Error> {
+        Self::opened(path, |file| Ok(Compression::of_name(path).decompressed(file)))
+    }
+
+    fn opened(
+        path: &Path,
+        bytes: impl FnOnce(BufReader<File>) -> io::Result<Box<dyn Read + Send>>,
+    ) -> Result<Self, Error> {
+        let opened = File::open(path).and_then(|file| bytes(BufReader::new(file)));
+        let path = path.to_path_buf();
+        match opened {
+            Ok(bytes) => Ok(Input { path, bytes, offset: 0, failure: None }),
+            Err(error) => Err(Error::Io { path, offset: 0, error }),
+        }
     }
 
     /// Fills a buffer as far as the file goes.
@@ -79,69 +92,5 @@ impl Read for Input {
             }
         }
         Ok(filled)
-    }
-}
-
-/// All frames of a zstd file, one after the other, with their checksums.
-struct Zstd<R> {
-    source: R,
-    decoder: FrameDecoder,
-    in_frame: bool,
-}
-
-impl<R: BufRead> Zstd<R> {
-    fn new(source: R) -> Self {
-        Zstd { source, decoder: FrameDecoder::new(), in_frame: false }
-    }
-
-    /// Goes on to the next frame; `false` at the end of the file.
-    fn next_frame(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let mut skipped = self.source.by_ref().take(length.into());
-                    io::copy(&mut skipped, &mut io::sink())?;
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
-
-    fn check(&self) -> io::Result<()> {
-        let sums = (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
-        match sums {
-            (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
-                "a frame has checksum {found:08x} and says {stored:08x}"
-            ))),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<R: BufRead> Read for Zstd<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if self.in_frame && self.decoder.can_collect() > 0 {
-                return self.decoder.read(buffer);
-            }
-            if self.in_frame && !self.decoder.is_finished() {
-                let one = BlockDecodingStrategy::UptoBlocks(1);
-                let decoded = self.decoder.decode_blocks(&mut self.source, one);
-                decoded.map_err(io::Error::other)?;
-                continue;
-            }
-            if self.in_frame {
-                self.check()?;
-            }
-            self.in_frame = self.next_frame()?;
-            if !self.in_frame {
-                return Ok(0);
-            }
-        }
     }
 }

@@ -12,7 +12,8 @@ use super::{Error, Recording};
 /// A file of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFile {
-    /// Where it is; decompressed if it ends in .gz or .zst.
+    /// Where it is; decompressed if it ends in .gz or .zst, and a file of lines also if
+    /// its first bytes are those of gzip or zstd.
     pub path: PathBuf,
     /// What is in it.
     pub format: Format,
@@ -22,7 +23,8 @@ pub struct KeyFile {
 /// decimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One key a line, ended by LF or CRLF; empty lines are none.
+    /// One key a line, ended by LF or CRLF; empty lines are none, and a NUL byte is an
+    /// error.
     Lines,
     /// Little-endian numbers of 32 bits.
     U32,
@@ -91,14 +93,14 @@ pub(super) fn name(path: &Path) -> String {
 
 fn read(file: &KeyFile, numbering: &mut Numbering<Vec<u8>>) -> Result<Vec<u32>, Error> {
     let mut stream = Vec::new();
-    let input = Input::open(&file.path)?;
+    let number = || Input::open_numbers(&file.path);
     match file.format {
-        Format::Lines => lines(input, |line| {
+        Format::Lines => lines(Input::open(&file.path)?, |line| {
             stream.push(numbering.number(line)?);
             Ok(())
         })?,
-        Format::U32 => numbers(input, &mut stream, numbering, u32::from_le_bytes)?,
-        Format::U64 => numbers(input, &mut stream, numbering, u64::from_le_bytes)?,
+        Format::U32 => numbers(number()?, &mut stream, numbering, u32::from_le_bytes)?,
+        Format::U64 => numbers(number()?, &mut stream, numbering, u64::from_le_bytes)?,
     }
     Ok(stream)
 }
@@ -118,6 +120,11 @@ fn lines(mut input: Input, mut visit: impl FnMut(&[u8]) -> Result<(), Error>) ->
         let filled = input.fill(&mut buffer)?;
         if filled == 0 {
             return visit(&rest);
+        }
+        if let Some(at) = buffer[..filled].iter().position(|&byte| byte == 0) {
+            let offset = input.offset() - (filled - at) as u64;
+            let reason = "a NUL byte is in no list of lines; for numbers say u32:FILE or u64:FILE";
+            return Err(input.damaged(offset, reason));
         }
         let mut parts = buffer[..filled].split(|&byte| byte == b'\n');
         rest.extend(parts.next().expect("a split has a first part"));

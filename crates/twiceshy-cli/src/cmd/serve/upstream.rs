@@ -15,6 +15,10 @@ use crate::progress::Progress;
 /// The environment variable of the store: unlike a flag, others cannot see it.
 const STORE: &str = "TWICESHY_STORE";
 
+/// Seconds. Longer times serve nobody, and the sums of clocks with them overflow.
+const DAY: u64 = 24 * 60 * 60;
+const YEAR: u64 = 365 * DAY;
+
 /// A store of yours, in front of which the filter stands.
 #[derive(clap::Args)]
 #[command(next_help_heading = "A store of yours instead of an embedded one")]
@@ -46,7 +50,7 @@ pub struct UpstreamArgs {
     /// Learn of keys that were added or removed behind the filter's back, without
     /// TS.ADDED and TS.REMOVED, so often: until then added ones are denied
     /// [default: only at the start]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     resync: Option<u64>,
 
     /// Trust the filter from the start, unless the last run had no clean end or DIR was
@@ -63,12 +67,12 @@ pub struct UpstreamArgs {
 
     /// Seconds after which a store that does not answer is down
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..=DAY))]
     store_timeout: u64,
 
     /// Seconds that PostgreSQL may give nothing while its keys are counted or read
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..=DAY))]
     store_scan_timeout: u64,
 }
 
@@ -149,7 +153,7 @@ async fn open<U: Upstream>(
     upstream: U,
     options: &ShieldOptions,
 ) -> Result<twiceshy_server::Shield<U>, Box<dyn Error>> {
-    let progress = Progress::new(0);
+    let progress = Progress::counting();
     progress.phase("reading the store's keys");
     let told = progress.clone();
     let opened = twiceshy_server::Shield::open(upstream, options, move |done, total| {

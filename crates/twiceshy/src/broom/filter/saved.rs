@@ -62,7 +62,7 @@ impl<F: Form> BroomFilter<F> {
         }
         let shape = shape(&spec, quotients);
         let level = Level::from_bytes(groups, quotients, shape).map_err(Error::format)?;
-        let mut filter = BroomFilter {
+        let filter = BroomFilter {
             level,
             yard: DigestTrie::from_sorted(&yard),
             outside,
@@ -81,8 +81,9 @@ impl<F: Form> BroomFilter<F> {
         }
         filter.check_prefixes().map_err(Error::format)?;
         for digest in yard {
-            let group = filter.hash(digest).quotient / GROUP;
-            filter.level.set_overflowed(group, true);
+            if !filter.level.overflowed(filter.hash(digest).quotient / GROUP) {
+                return Err(Error::format("a group does not know of its digest in the yard"));
+            }
         }
         Ok(filter)
     }

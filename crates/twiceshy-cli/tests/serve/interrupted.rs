@@ -1,0 +1,175 @@
+//! Signals before the server is ready: it ends at once, and a demonstration leaves nothing.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::process::send;
+use crate::upstreams::eventually;
+
+/// A process that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(temporary: &Path, flags: &str) -> Self {
+        let mut command = serve(temporary, flags);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        Running(child.expect("the binary runs"))
+    }
+
+    /// Waits until a demonstration says where its page is.
+    fn wait_until_ready(&mut self) {
+        let mut line = String::new();
+        let mut said = BufReader::new(self.0.stdout.take().expect("once"));
+        said.read_line(&mut line).expect("text");
+        assert!(line.starts_with("Open"), "{line}");
+    }
+
+    /// Sends a signal; the process has to be gone soon.
+    fn stop(&mut self, signal: &str) -> ExitStatus {
+        send(signal, &self.0);
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().expect("a child") {
+                return status;
+            }
+            // It takes some 20 ms; the machine may be busy.
+            assert!(begin.elapsed() < Duration::from_secs(10), "it ignores {signal}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn serve(temporary: &Path, flags: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
+    command.args(flags.split_whitespace()).env("TMPDIR", temporary);
+    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
+    command
+}
+
+/// So many users take minutes to store.
+const MANY: &str = "--demo=20000000";
+
+/// What is in a directory, by name.
+fn entries(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    entries.map(|entry| entry.expect("one").file_name().into_string().expect("text")).collect()
+}
+
+/// Waits until records are being written below a directory.
+fn wait_until_it_stores(directory: &Path) {
+    let is_large = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 1 << 20);
+    eventually("records are written", || {
+        let below = fs::read_dir(directory).into_iter().flatten().flatten();
+        let mut below = below.map(|entry| entry.path().join("records.redb"));
+        is_large(&directory.join("records.redb")) || below.any(|path| is_large(&path))
+    });
+}
+
+#[test]
+fn a_demonstration_that_is_stored_is_interrupted_and_leaves_nothing() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let temporary = TempDir::new().expect("a directory");
+        let mut demo = Running::start(temporary.path(), MANY);
+        wait_until_it_stores(temporary.path());
+        assert_eq!(demo.stop(signal).code(), Some(code), "{signal}");
+        assert!(entries(temporary.path()).is_empty(), "{:?}", entries(temporary.path()));
+    }
+}
+
+#[test]
+fn an_interrupted_demonstration_leaves_a_named_directory_as_it_was() {
+    let temporary = TempDir::new().expect("a directory");
+    for there_before in [false, true] {
+        let data = temporary.path().join("data");
+        if there_before {
+            fs::create_dir(&data).expect("a directory");
+        }
+        let mut demo =
+            Running::start(temporary.path(), &format!("{MANY} --dir {}", data.display()));
+        wait_until_it_stores(&data);
+        assert_eq!(demo.stop("INT").code(), Some(130));
+        assert_eq!(data.exists(), there_before);
+        assert!(!there_before || entries(&data).is_empty());
+    }
+    // What it did not make itself it does not remove.
+    let data = temporary.path().join("data");
+    fs::write(data.join("mine"), "precious").expect("a file");
+    let mut demo = Running::start(temporary.path(), &format!("{MANY} --dir {}", data.display()));
+    wait_until_it_stores(&data);
+    assert_eq!(demo.stop("TERM").code(), Some(143));
+    assert!(data.join("mine").exists());
+}
+
+/// SIGKILL leaves a directory. The next demonstration removes that one, and no other.
+#[test]
+fn what_a_killed_demonstration_left_is_removed_by_the_next() {
+    let temporary = TempDir::new().expect("a directory");
+    let mut killed = Running::start(temporary.path(), MANY);
+    wait_until_it_stores(temporary.path());
+    killed.0.kill().expect("it runs");
+    killed.0.wait().expect("it ran");
+    let [left] = &entries(temporary.path())[..] else { panic!("one directory is left") };
+    for other in ["twiceshy-demo-empty", "twiceshy-other"] {
+        fs::create_dir(temporary.path().join(other)).expect("a directory");
+    }
+    fs::write(temporary.path().join("twiceshy-other/lock"), "").expect("a file");
+
+    let mut first = Running::start(temporary.path(), "--demo=1000");
+    first.wait_until_ready();
+    assert!(!entries(temporary.path()).contains(left), "it is removed");
+    assert_eq!(entries(temporary.path()).len(), 3, "and nothing else");
+    let mut second = Running::start(temporary.path(), "--demo=1000");
+    second.wait_until_ready();
+    assert_eq!(entries(temporary.path()).len(), 4, "one that runs is left alone");
+    for mut demo in [first, second] {
+        assert_eq!(demo.stop("INT").code(), Some(0));
+    }
+    assert_eq!(entries(temporary.path()).len(), 2);
+}
+
+/// Of a store that does not answer, and never will.
+#[test]
+fn waiting_for_a_store_is_interrupted() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let directory = TempDir::new().expect("a directory");
+        let data = directory.path().join("data");
+        let flags =
+            format!("--dir {} --store redis://{address} --store-timeout 3600", data.display());
+        let mut server = Running::start(directory.path(), &flags);
+        // It has connected, so it waits for an answer.
+        let _waiting = silent.accept().expect("a connection");
+        assert_eq!(server.stop(signal).code(), Some(code), "{signal}");
+    }
+}
+
+#[test]
+fn a_demonstration_has_an_end() {
+    let temporary = TempDir::new().expect("a directory");
+    for flags in ["--demo=100000001", "--demo=18446744073709551615"] {
+        let output = serve(temporary.path(), flags).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{flags}");
+        let error = String::from_utf8(output.stderr).expect("text");
+        assert!(error.contains("1..=100000000"), "{error}");
+    }
+    // An error after the directory was made.
+    let output = serve(temporary.path(), "--demo=1000 --table users").output();
+    assert_eq!(output.expect("the binary runs").status.code(), Some(2));
+    assert!(entries(temporary.path()).is_empty(), "{:?}", entries(temporary.path()));
+}
