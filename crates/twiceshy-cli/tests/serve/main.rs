@@ -6,6 +6,7 @@ mod crash;
 mod demo;
 mod faults;
 mod flags;
+mod greedy;
 mod process;
 mod soak;
 mod upstream;

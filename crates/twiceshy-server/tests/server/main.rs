@@ -1,5 +1,5 @@
-//! The server over TCP: every command, pipelines against an oracle, limits, the page, and
-//! clients that nobody here wrote.
+//! The server over TCP: every command, pipelines against an oracle, limits, the page, web pages
+//! that attack, and clients that nobody here wrote.
 
 #[path = "../client/mod.rs"]
 mod client;
@@ -9,3 +9,4 @@ mod harness;
 mod limits;
 mod page;
 mod pipelines;
+mod web;
