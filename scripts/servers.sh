@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the tests of the server need and do not bring: Redis, PostgreSQL, OpenSSL,
+# What the tests of the server need and do not bring: Redis, PostgreSQL, OpenSSL, curl,
 # Chromium and redis-py, from Debian's packages and PyPI. Does nothing where all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +9,7 @@ for program in redis-server redis-cli redis-benchmark; do
   command -v "$program" >/dev/null || packages+=(redis-server redis-tools)
 done
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || packages+=(postgresql)
+command -v curl >/dev/null || packages+=(curl)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v chromium >/dev/null || packages+=(chromium)
 python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)

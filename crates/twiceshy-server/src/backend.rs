@@ -22,29 +22,35 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The values of keys: GET.
+    /// The values of keys, as many as have at most `most` bytes together: GET.
     ///
     /// # Errors
     /// When the store failed.
-    pub async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+    pub async fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
         match self {
-            Backend::Embedded(embedded) => embedded.get_many(keys),
-            Backend::Postgres(postgres) => postgres.get_many(keys).await,
-            Backend::Redis(redis) => redis.get_many(keys).await,
+            Backend::Embedded(embedded) => embedded.get_many(keys, most),
+            Backend::Postgres(postgres) => postgres.get_many(keys, most).await,
+            Backend::Redis(redis) => redis.get_many(keys, most).await,
         }
     }
 
-    /// The values of keys: MGET, which has a nil also for a key whose value is of a
-    /// type that GET refuses.
+    /// The values of keys, as [`Backend::get_many`] has them: MGET, which has a nil also
+    /// for a key whose value is of a type that GET refuses.
     ///
     /// # Errors
     /// When the store failed.
-    pub async fn get_many_or_nil(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+    pub async fn get_many_or_nil(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
         match self {
-            Backend::Embedded(embedded) => embedded.get_many(keys),
-            Backend::Postgres(postgres) => postgres.get_many_or_nil(keys).await,
-            Backend::Redis(redis) => redis.get_many_or_nil(keys).await,
+            Backend::Embedded(embedded) => embedded.get_many(keys, most),
+            Backend::Postgres(postgres) => postgres.get_many_or_nil(keys, most).await,
+            Backend::Redis(redis) => redis.get_many_or_nil(keys, most).await,
         }
+    }
+
+    /// Whether values come from elsewhere: what is asked for then takes memory before it
+    /// is known how large it is.
+    pub(crate) fn is_remote(&self) -> bool {
+        !matches!(self, Backend::Embedded(_))
     }
 
     /// How many of the keys are stored; one that is named twice counts twice.
@@ -205,6 +211,31 @@ impl Backend {
             Backend::Postgres(postgres) => postgres.close().await,
             Backend::Redis(redis) => redis.close().await,
         }
+    }
+}
+
+/// The values of keys, as many as there was room for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Those of the first keys, in their order.
+    pub values: Vec<Option<Bytes>>,
+    /// If they are not those of all keys: the bytes of the next value, for which there
+    /// was no room.
+    pub next: Option<usize>,
+}
+
+impl Fetched {
+    /// Adds a value, if there is room for it in `most` bytes, of which the others take
+    /// `bytes`.
+    pub(crate) fn add(&mut self, value: Option<Bytes>, bytes: &mut usize, most: usize) -> bool {
+        let size = value.as_ref().map_or(0, Bytes::len);
+        if value.is_some() && *bytes + size > most {
+            self.next = Some(size);
+            return false;
+        }
+        *bytes += size;
+        self.values.push(value);
+        true
     }
 }
 

@@ -157,7 +157,12 @@ const fn entry(
 
 /// The line of a command.
 pub(crate) fn find(name: &[u8]) -> Option<&'static Entry> {
-    COMMANDS.iter().find(|entry| entry.name.as_bytes().eq_ignore_ascii_case(name))
+    position(name).map(|index| &COMMANDS[index])
+}
+
+/// Where it is in the table.
+pub(crate) fn position(name: &[u8]) -> Option<usize> {
+    COMMANDS.iter().position(|entry| entry.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// Room for words that is kept from one request to the next.

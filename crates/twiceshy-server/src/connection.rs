@@ -1,26 +1,38 @@
 //! Commands that concern the connection: who is there, in which protocol.
 
 use bytes::Bytes;
+use tokio::time::sleep;
 
 use crate::command::{self, COMMANDS, Connection, Entry, wrong_arity};
+use crate::guesses;
 use crate::reply::{Reply, Version};
-use crate::session::Session;
+use crate::session::{LOOKUPS, NoRoom, Session};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// The one user there is, as in a Redis without others.
 const USER: &[u8] = b"default";
 
+/// The most bytes of a client's name.
+const NAME: usize = 256;
+
+/// As much of a request as an error repeats.
+const REPEATED: usize = 128;
+
 impl Session<'_> {
     /// Does a command that concerns the connection.
-    pub(crate) fn connection(&mut self, command: &Connection) -> Reply {
+    pub(crate) async fn connection(&mut self, command: &Connection) -> Result<(), NoRoom> {
         let done = match command {
             Connection::Ping(None) => Ok(Reply::Simple("PONG")),
-            Connection::Ping(Some(said)) | Connection::Echo(said) => Ok(Reply::Bulk(said.clone())),
-            Connection::Hello(words) => self.hello(words),
-            Connection::Auth(words) => self.auth(words),
+            Connection::Ping(Some(said)) | Connection::Echo(said) => {
+                // It is in memory already.
+                self.fits(self.replies.len(), said.len())?;
+                Ok(Reply::Bulk(said.clone()))
+            }
+            Connection::Hello(words) => self.hello(words).await,
+            Connection::Auth(words) => self.auth(words).await,
             Connection::Client(words) => self.client(words),
-            Connection::Command(words) => commands(words),
+            Connection::Command(words) => return self.commands(words).await,
             Connection::Select(index) => match &index[..] {
                 b"0" => Ok(Reply::OK),
                 index if index.iter().all(u8::is_ascii_digit) => {
@@ -33,36 +45,60 @@ impl Session<'_> {
                 Ok(Reply::OK)
             }
         };
-        done.unwrap_or_else(|error| error)
+        self.reply(done.unwrap_or_else(|error| error));
+        Ok(())
     }
 
-    fn auth(&mut self, words: &[Bytes]) -> Result<Reply, Reply> {
+    async fn auth(&mut self, words: &[Bytes]) -> Result<Reply, Reply> {
         match words {
             [_] if self.server.password.is_none() => Err(Reply::error(
                 "AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             )),
-            [password] => self.log_in(USER, password),
-            [user, password] => self.log_in(user, password),
+            [password] => self.log_in(USER, password).await,
+            [user, password] => self.log_in(user, password).await,
             _ => Err(Reply::error("syntax error")),
         }
     }
 
-    fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<Reply, Reply> {
-        // Whatever the default user says is right where no password is needed.
-        let right = self.server.password.as_ref().is_none_or(|right| right.is(password));
-        if user != USER || !right {
-            tracing::warn!(id = self.id, "a wrong password");
-            return Err(Reply::Error(WRONG_PASSWORD.into()));
+    /// A wrong password is answered late, and after some of them the connection ends. See
+    /// [`Guesses`](crate::guesses::Guesses) for those on many connections.
+    async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<Reply, Reply> {
+        let server = self.server;
+        let Some(right) = &server.password else {
+            // Whatever the default user says is right where no password is needed.
+            return if user == USER { Ok(Reply::OK) } else { Err(wrong_password()) };
+        };
+        let guess = server.guesses.pay(self.address).map_err(|wait| {
+            self.closing = Some("too many wrong passwords");
+            let seconds = wait.as_secs() + 1;
+            Reply::error(format!(
+                "too many wrong passwords from your address; try again in {seconds} s"
+            ))
+        })?;
+        if !guess.wait.is_zero() {
+            sleep(guess.wait).await;
         }
-        self.authenticated = true;
-        Ok(Reply::OK)
+        if user == USER && right.is(password) {
+            server.guesses.pay_back(&guess);
+            self.authenticated = true;
+            return Ok(Reply::OK);
+        }
+        if let Some(times) = server.log.wrong_password.count() {
+            tracing::warn!(id = self.id, address = %self.address, times, "a wrong password");
+        }
+        sleep(guesses::PRICE).await;
+        self.wrong_guesses += 1;
+        if self.wrong_guesses >= guesses::TRIES {
+            self.closing = Some("too many wrong passwords");
+        }
+        Err(wrong_password())
     }
 
     /// HELLO [version [AUTH user password] [SETNAME name]]
-    fn hello(&mut self, words: &[Bytes]) -> Result<Reply, Reply> {
+    async fn hello(&mut self, words: &[Bytes]) -> Result<Reply, Reply> {
         let (version, mut options) = match words.split_first() {
-            None => (self.version, words),
+            None => (self.replies.version, words),
             Some((version, options)) => match &version[..] {
                 b"2" => (Version::Resp2, options),
                 b"3" => (Version::Resp3, options),
@@ -78,7 +114,7 @@ impl Session<'_> {
         while let Some(option) = options.first() {
             options = match options {
                 [_, user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                    self.log_in(user, password)?;
+                    self.log_in(user, password).await?;
                     rest
                 }
                 [_, wanted, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
@@ -86,7 +122,7 @@ impl Session<'_> {
                     rest
                 }
                 _ => {
-                    let option = String::from_utf8_lossy(&option[..option.len().min(128)]);
+                    let option = String::from_utf8_lossy(&option[..option.len().min(REPEATED)]);
                     return Err(Reply::error(format!("Syntax error in HELLO option '{option}'")));
                 }
             };
@@ -99,7 +135,7 @@ impl Session<'_> {
                     .into(),
             ));
         }
-        self.version = version;
+        self.replies.version = version;
         self.name = name.unwrap_or_else(|| self.name.clone());
         let proto = if version == Version::Resp3 { 3 } else { 2 };
         Ok(Reply::Map(vec![
@@ -115,7 +151,7 @@ impl Session<'_> {
 
     fn client(&mut self, words: &[Bytes]) -> Result<Reply, Reply> {
         let (subcommand, arguments) = words.split_first().expect("the arity is -2");
-        match (&subcommand.to_ascii_lowercase()[..], arguments) {
+        match (&lower(subcommand)[..], arguments) {
             (b"setname", [name]) => {
                 self.name = client_name(name)?;
                 Ok(Reply::OK)
@@ -128,7 +164,8 @@ impl Session<'_> {
                 if known.iter().any(|known| attribute.eq_ignore_ascii_case(known)) {
                     return Ok(Reply::OK);
                 }
-                let attribute = String::from_utf8_lossy(attribute);
+                let attribute =
+                    String::from_utf8_lossy(&attribute[..attribute.len().min(REPEATED)]);
                 Err(Reply::error(format!("Unrecognized option '{attribute}'")))
             }
             (known @ (b"setname" | b"getname" | b"id" | b"setinfo"), _) => {
@@ -140,48 +177,86 @@ impl Session<'_> {
     }
 }
 
+/// A subcommand in lower case, as much of it as any has.
+fn lower(subcommand: &[u8]) -> Vec<u8> {
+    subcommand[..subcommand.len().min(REPEATED)].to_ascii_lowercase()
+}
+
 fn unknown_subcommand(subcommand: &[u8], command: &str) -> Reply {
-    let subcommand = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]);
+    let subcommand = String::from_utf8_lossy(&subcommand[..subcommand.len().min(REPEATED)]);
     Reply::error(format!("unknown subcommand '{subcommand}'. Try {command} HELP."))
+}
+
+fn wrong_password() -> Reply {
+    Reply::Error(WRONG_PASSWORD.into())
 }
 
 /// A name that a list of clients can show.
 fn client_name(name: &Bytes) -> Result<Bytes, Reply> {
+    if name.len() > NAME {
+        return Err(Reply::error(format!("Client names have at most {NAME} bytes.")));
+    }
     if name.iter().all(u8::is_ascii_graphic) {
-        return Ok(name.clone());
+        // Not a part of the request, which would stay in memory with it.
+        return Ok(Bytes::copy_from_slice(name));
     }
     Err(Reply::error("Client names cannot contain spaces, newlines or special characters."))
 }
 
-/// COMMAND, as far as clients ask for it.
-fn commands(words: &[Bytes]) -> Result<Reply, Reply> {
-    let Some((subcommand, names)) = words.split_first() else {
-        return Ok(Reply::Array(COMMANDS.iter().map(described).collect()));
-    };
-    match &subcommand.to_ascii_lowercase()[..] {
-        b"count" => Ok(Reply::count(COMMANDS.len())),
-        b"list" => Ok(Reply::Array(COMMANDS.iter().map(|entry| Reply::text(entry.name)).collect())),
-        b"info" => {
-            let described = |name: &Bytes| command::find(name).map_or(Reply::Nil, described);
-            Ok(Reply::Array(names.iter().map(described).collect()))
+impl Session<'_> {
+    /// COMMAND, as far as clients ask for it.
+    async fn commands(&mut self, words: &[Bytes]) -> Result<(), NoRoom> {
+        let Some((subcommand, names)) = words.split_first() else {
+            self.reply(Reply::Array(COMMANDS.iter().map(described).collect()));
+            return Ok(());
+        };
+        let reply = match &lower(subcommand)[..] {
+            b"count" => Reply::count(COMMANDS.len()),
+            b"list" => Reply::Array(COMMANDS.iter().map(|entry| Reply::text(entry.name)).collect()),
+            b"info" => return self.command_info(names).await,
+            b"docs" => self.command_docs(names).await,
+            _ => unknown_subcommand(subcommand, "COMMAND"),
+        };
+        self.reply(reply);
+        Ok(())
+    }
+
+    /// There may be a million names, so that other connections have to have their turns
+    /// and the reply its limit.
+    async fn command_info(&mut self, names: &[Bytes]) -> Result<(), NoRoom> {
+        let start = self.replies.mark();
+        self.replies.array(names.len());
+        for names in names.chunks(LOOKUPS) {
+            for name in names {
+                let described = command::find(name).map_or(Reply::Nil, described);
+                self.replies.reply(described);
+            }
+            self.breathe(LOOKUPS).await;
+            if let Err(no_room) = self.make_room(start.len(), 0) {
+                self.replies.take_back(start);
+                return Err(no_room);
+            }
         }
-        b"docs" => {
-            let asked = |entry: &&Entry| {
-                let name = entry.name.as_bytes();
-                names.is_empty() || names.iter().any(|asked| asked.eq_ignore_ascii_case(name))
-            };
-            Ok(Reply::Map(
-                COMMANDS
-                    .iter()
-                    .filter(asked)
-                    .map(|entry| {
-                        let summary = ("summary".into(), Reply::text(entry.summary));
-                        (entry.name.into(), Reply::Map(vec![summary]))
-                    })
-                    .collect(),
-            ))
+        self.answered += 1;
+        Ok(())
+    }
+
+    async fn command_docs(&mut self, names: &[Bytes]) -> Reply {
+        let mut asked = [names.is_empty(); COMMANDS.len()];
+        for names in names.chunks(LOOKUPS) {
+            for name in names {
+                if let Some(index) = command::position(name) {
+                    asked[index] = true;
+                }
+            }
+            self.breathe(LOOKUPS).await;
         }
-        _ => Err(unknown_subcommand(subcommand, "COMMAND")),
+        let documented = |entry: &Entry| {
+            let summary = ("summary".into(), Reply::text(entry.summary));
+            (entry.name.into(), Reply::Map(vec![summary]))
+        };
+        let asked = COMMANDS.iter().zip(asked).filter(|(_, asked)| *asked);
+        Reply::Map(asked.map(|(entry, _)| documented(entry)).collect())
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use twiceshy::{Guard, Store as _};
 use twiceshy_store::{GuardedStore, Redb};
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;
 use crate::blocking::blocking;
 
@@ -54,13 +54,17 @@ impl Embedded {
         Embedded { store, queue, writer, backups: Arc::default() }
     }
 
-    pub(crate) fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        // Asking for one key at a time needs no lists.
-        if let [key] = keys {
-            return Ok(vec![self.store.get(key)?.map(Bytes::from)]);
-        }
-        let values = self.store.get_many(keys)?;
-        Ok(values.into_iter().map(|value| value.map(Bytes::from)).collect())
+    pub(crate) fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
+        let (mut bytes, mut next) = (0, None);
+        let values = self.store.get_many_while(keys, |value| {
+            if bytes + value.len() > most {
+                next = Some(value.len());
+                return None;
+            }
+            bytes += value.len();
+            Some(Bytes::copy_from_slice(value))
+        })?;
+        Ok(Fetched { values, next })
     }
 
     pub(crate) fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {

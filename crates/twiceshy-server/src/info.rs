@@ -12,48 +12,56 @@ use crate::server::Server;
 /// for it.
 const REDIS_VERSION: &str = "7.0.0";
 
+/// The sections of INFO.
+const SECTIONS: [&str; 4] = ["Server", "Clients", "Stats", "Twiceshy"];
+
+/// Which sections of INFO were asked for, one by one: there may be a million words.
+#[derive(Default)]
+pub(crate) struct Asked {
+    some: bool,
+    sections: [bool; SECTIONS.len()],
+}
+
+impl Asked {
+    pub(crate) fn add(&mut self, word: &[u8]) {
+        self.some = true;
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let all = ["all", "default", "everything"].into_iter().any(is);
+        for (asked, name) in self.sections.iter_mut().zip(SECTIONS) {
+            *asked |= all || is(name);
+        }
+    }
+}
+
 /// The sections of INFO that were asked for, or all.
-pub(crate) fn info(server: &Server, asked: &[Bytes]) -> String {
+pub(crate) fn info(server: &Server, asked: &Asked) -> String {
     let mut text = String::new();
     let traffic = &server.traffic;
-    let sections: [(&str, Vec<(&str, String)>); 4] = [
-        (
-            "Server",
-            vec![
-                ("redis_version", REDIS_VERSION.into()),
-                ("redis_mode", "standalone".into()),
-                ("twiceshy_version", env!("CARGO_PKG_VERSION").into()),
-                ("twiceshy_backend", server.backend.name().into()),
-                ("process_id", std::process::id().to_string()),
-                ("uptime_in_seconds", server.started.elapsed().as_secs().to_string()),
-            ],
-        ),
-        (
-            "Clients",
-            vec![
-                ("connected_clients", traffic.open().to_string()),
-                ("maxclients", server.limits.connections.to_string()),
-            ],
-        ),
-        (
-            "Stats",
-            vec![
-                ("total_connections_received", traffic.accepted().to_string()),
-                ("rejected_connections", traffic.refused().to_string()),
-                ("total_commands_processed", traffic.commands().to_string()),
-                ("total_error_replies", traffic.errors().to_string()),
-            ],
-        ),
-        (
-            "Twiceshy",
-            counts(server).into_iter().map(|(name, count)| (name, count.to_string())).collect(),
-        ),
+    let sections: [Vec<(&str, String)>; SECTIONS.len()] = [
+        vec![
+            ("redis_version", REDIS_VERSION.into()),
+            ("redis_mode", "standalone".into()),
+            ("twiceshy_version", env!("CARGO_PKG_VERSION").into()),
+            ("twiceshy_backend", server.backend.name().into()),
+            ("process_id", std::process::id().to_string()),
+            ("uptime_in_seconds", server.started.elapsed().as_secs().to_string()),
+        ],
+        vec![
+            ("connected_clients", traffic.open().to_string()),
+            ("maxclients", server.limits.connections.to_string()),
+            ("clients_memory_bytes", server.memory.taken().to_string()),
+            ("max_clients_memory_bytes", server.limits.memory.to_string()),
+        ],
+        vec![
+            ("total_connections_received", traffic.accepted().to_string()),
+            ("rejected_connections", traffic.refused().to_string()),
+            ("total_commands_processed", traffic.commands().to_string()),
+            ("total_error_replies", traffic.errors().to_string()),
+        ],
+        counts(server).into_iter().map(|(name, count)| (name, count.to_string())).collect(),
     ];
-    let everything =
-        |word: &Bytes| [&b"all"[..], b"default", b"everything"].iter().any(|all| is(word, all));
-    for (name, lines) in sections {
-        let wanted = |word: &Bytes| is(word, name.as_bytes()) || everything(word);
-        if !asked.is_empty() && !asked.iter().any(wanted) {
+    for ((name, lines), is_asked) in SECTIONS.into_iter().zip(sections).zip(asked.sections) {
+        if asked.some && !is_asked {
             continue;
         }
         let separator = if text.is_empty() { "" } else { "\r\n" };
@@ -63,10 +71,6 @@ pub(crate) fn info(server: &Server, asked: &[Bytes]) -> String {
         }
     }
     text
-}
-
-fn is(word: &Bytes, name: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(name)
 }
 
 /// The answer to TS.STATS: counts of the guard, and latencies in nanoseconds.

@@ -10,9 +10,12 @@ pub struct Limits {
     pub request: usize,
     /// Bytes of one argument.
     pub bulk: usize,
-    /// Bytes of replies that wait until the client reads them, and of the values
-    /// of one reply.
+    /// Bytes of replies that wait until the client reads them, and of one reply. A value
+    /// that is asked for by itself may be as long as an argument all the same.
     pub reply: usize,
+    /// Bytes of requests and replies of all connections together, beyond 64 KiB for each
+    /// connection. What has no room is refused with an error.
+    pub memory: usize,
     /// Connections at a time.
     pub connections: usize,
     /// How long a client may send nothing, or read nothing of its replies.
@@ -26,6 +29,7 @@ impl Default for Limits {
             request: 64 << 20,
             bulk: 16 << 20,
             reply: 64 << 20,
+            memory: 512 << 20,
             // Below 1024 open files, which is what most systems allow.
             connections: 1000,
             idle: Some(Duration::from_secs(300)),
@@ -34,8 +38,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of a client that has not said its password yet, as in Redis.
+    /// Those of a client that has not said its password yet; as in Redis, and such a
+    /// client has only small replies.
     pub(crate) fn of_strangers(self) -> Self {
-        Limits { request: self.request.min(64 << 10), bulk: self.bulk.min(16 << 10), ..self }
+        Limits {
+            request: self.request.min(64 << 10),
+            bulk: self.bulk.min(16 << 10),
+            reply: self.reply.min(16 << 10),
+            ..self
+        }
     }
 }

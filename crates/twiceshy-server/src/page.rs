@@ -22,9 +22,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use crate::guesses;
 use crate::http::{self, Request, Response};
-use crate::password::Password;
 use crate::prometheus;
+use crate::server::Server;
 use crate::watch::Watch;
 
 /// Connections at a time: some pages and collectors.
@@ -51,10 +52,13 @@ pub async fn serve_page(
             match accepted {
                 // Whoever is too many is hung up on; the page asks again.
                 Ok(_) if tasks.len() >= CONNECTIONS => debug!("page: too many connections"),
-                Ok((socket, _)) => {
+                Ok((socket, address)) => {
                     let watch = Arc::clone(&watch);
                     tasks.spawn(async move {
-                        let answered = http::answer(socket, |request| route(request, &watch)).await;
+                        let route = async |request: &Request<'_>| {
+                            route(request, address.ip(), &watch).await
+                        };
+                        let answered = http::answer(socket, route).await;
                         if let Err(error) = answered {
                             debug!(%error, "page: closed");
                         }
@@ -77,8 +81,8 @@ pub async fn serve_page(
     tasks.shutdown().await;
 }
 
-fn route(request: &Request<'_>, watch: &Watch) -> Response {
-    if let Err(response) = admit(request, watch.server().password.as_ref()) {
+async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Response {
+    if let Err(response) = admit(request, address, watch.server()).await {
         return response;
     }
     match request.path {
@@ -99,19 +103,35 @@ fn route(request: &Request<'_>, watch: &Watch) -> Response {
     }
 }
 
-/// Whether a client may look.
-fn admit(request: &Request<'_>, password: Option<&Password>) -> Result<(), Response> {
-    match password {
-        Some(password) if guess(request).is_some_and(|guess| password.is(guess)) => Ok(()),
-        Some(_) => {
-            let text = "the server's password, with any user name";
-            let mut response = Response::error("401 Unauthorized", text);
-            response.header = "WWW-Authenticate: Basic realm=\"twiceshy\", charset=\"UTF-8\"\r\n";
-            Err(response)
+/// Whether a client may look. A wrong password costs as much as on a connection for
+/// commands, or it would be guessed here.
+async fn admit(request: &Request<'_>, address: IpAddr, server: &Server) -> Result<(), Response> {
+    let Some(password) = &server.password else {
+        return if request.header("Host").is_none_or(is_this_machine) {
+            Ok(())
+        } else {
+            Err(Response::error("421 Misdirected Request", "ask for 127.0.0.1 or localhost"))
+        };
+    };
+    if let Some(said) = guess(request) {
+        let Ok(guess) = server.guesses.pay(address) else {
+            let text = "too many wrong passwords from your address; try again later";
+            return Err(Response::error("429 Too Many Requests", text));
+        };
+        sleep(guess.wait).await;
+        if password.is(said) {
+            server.guesses.pay_back(&guess);
+            return Ok(());
         }
-        None if request.header("Host").is_none_or(is_this_machine) => Ok(()),
-        None => Err(Response::error("421 Misdirected Request", "ask for 127.0.0.1 or localhost")),
+        if let Some(times) = server.log.wrong_password.count() {
+            warn!(%address, times, "page: a wrong password");
+        }
+        sleep(guesses::PRICE).await;
     }
+    let text = "the server's password, with any user name";
+    let mut response = Response::error("401 Unauthorized", text);
+    response.header = "WWW-Authenticate: Basic realm=\"twiceshy\", charset=\"UTF-8\"\r\n";
+    Err(response)
 }
 
 /// The password of a request.

@@ -6,8 +6,9 @@
 //!
 //! A few connections that all share, each with prepared statements. Look-ups that
 //! come while all connections are busy are gathered, and are one query: a hundred
-//! clients cost about as many queries as there are connections. Every session is
-//! read-only.
+//! clients cost about as many queries as there are connections. Of a value for which
+//! there may be no room PostgreSQL tells the size, and it is asked for by itself. Every
+//! session is read-only.
 
 mod address;
 mod inspect;
@@ -28,10 +29,10 @@ use tokio::time::timeout;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 use crate::shield::Shield;
 use crate::tls::Authorities;
-use crate::upstream::{CHUNK, Link, Upstream};
+use crate::upstream::{ASKED, CHUNK, Link, Upstream};
 
 use inspect::{Found, inspect, origin, refused};
 use keys::KeyType;
@@ -76,7 +77,16 @@ pub struct Table {
 /// Keys whose values somebody waits for.
 struct Asked {
     keys: Vec<Bytes>,
-    done: oneshot::Sender<Result<Vec<Option<Bytes>>, Failure>>,
+    /// The most bytes of a value that is wanted at once.
+    part: usize,
+    done: oneshot::Sender<Result<Vec<Option<Part>>, Failure>>,
+}
+
+/// A value, or only its size, if it is larger than was asked for.
+#[derive(Clone)]
+enum Part {
+    Whole(Bytes),
+    Large(usize),
 }
 
 /// Look-ups that may wait; who comes then waits to wait.
@@ -179,9 +189,10 @@ async fn answer(lanes: Arc<Lanes>, queue: Arc<Mutex<mpsc::Receiver<Asked>>>) {
         if keys.is_empty() {
             continue;
         }
-        let found = lanes.values(&keys).await;
-        for Asked { keys, done } in gathered {
-            let values = |found: &HashMap<Bytes, Bytes>| {
+        let part = gathered.iter().map(|asked| asked.part).min().unwrap_or(0);
+        let found = lanes.values(&keys, part).await;
+        for Asked { keys, done, .. } in gathered {
+            let values = |found: &HashMap<Bytes, Part>| {
                 keys.iter().map(|key| found.get(key).cloned()).collect()
             };
             let _ = done.send(found.as_ref().map(values).map_err(Clone::clone));
@@ -190,10 +201,16 @@ async fn answer(lanes: Arc<Lanes>, queue: Arc<Mutex<mpsc::Receiver<Asked>>>) {
 }
 
 impl Lanes {
-    /// The values of those keys that have one.
-    async fn values(&self, keys: &[Bytes]) -> Result<HashMap<Bytes, Bytes>, Failure> {
-        let rows = self.rows(keys, |lane| &lane.values).await?;
-        Ok(rows.iter().filter_map(|row| raw(row, 0).zip(raw(row, 1))).collect())
+    /// The values of those keys that have one; of one with more than `part` bytes only
+    /// its size.
+    async fn values(&self, keys: &[Bytes], part: usize) -> Result<HashMap<Bytes, Part>, Failure> {
+        let part = i32::try_from(part).unwrap_or(i32::MAX);
+        let rows = self.rows(keys, Some(part), |lane| &lane.values).await?;
+        let value = |row: &Row| {
+            let size = usize::try_from(row.get::<_, Option<i32>>(2)?).unwrap_or(0);
+            Some(raw(row, 1).map_or(Part::Large(size), Part::Whole))
+        };
+        Ok(rows.iter().filter_map(|row| raw(row, 0).zip(value(row))).collect())
     }
 
     async fn lane(&self) -> Result<(&Link<Lane>, Lane), Failure> {
@@ -237,6 +254,7 @@ impl Lanes {
     async fn rows(
         &self,
         keys: &[Bytes],
+        part: Option<i32>,
         statement: impl Fn(&Lane) -> &Statement,
     ) -> Result<Vec<Row>, Failure> {
         let (link, lane) = self.lane().await?;
@@ -249,7 +267,8 @@ impl Lanes {
             texts = keys.iter().map(|key| text(&key[..])).collect();
             &texts
         };
-        let parameters = [keys];
+        let mut parameters = vec![keys];
+        parameters.extend(part.as_ref().map(|part| part as &(dyn ToSql + Sync)));
         let query = lane.client.query(statement(&lane), &parameters);
         let reason = match timeout(self.timeout, query).await {
             Ok(Ok(rows)) => return Ok(rows),
@@ -274,7 +293,11 @@ impl Sql {
         };
         let asked = format!("{key} = ANY({})", key_type.array());
         Sql {
-            values: format!("SELECT {selected}, {value} FROM {table} AS t WHERE {asked}"),
+            // With OFFSET the value is made once, and not for each time that it is named.
+            values: format!(
+                "SELECT k, CASE WHEN octet_length(v) <= $2::int4 THEN v END, octet_length(v) FROM \
+                 (SELECT {selected} AS k, {value} AS v FROM {table} AS t WHERE {asked} OFFSET 0) AS q"
+            ),
             exist: format!("SELECT {selected} FROM {table} AS t WHERE {asked}"),
             scan: format!("SELECT {selected} FROM {table} AS t"),
             estimate: format!(
@@ -325,25 +348,49 @@ impl Upstream for Table {
         self.lanes.key_type.canonical(key)
     }
 
-    async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
+    async fn values(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
         let (done, answer) = oneshot::channel();
-        let asked = Asked { keys: keys.to_vec(), done };
+        let asked = Asked { keys: keys.to_vec(), part: most / keys.len().max(1), done };
         let answered = async {
             self.queue.send(asked).await.ok()?;
             answer.await.ok()
         };
         // Its turn may come late, and then it takes its time.
-        let most = 2 * self.lanes.timeout;
-        match timeout(most, answered).await {
-            Ok(answer) => answer.ok_or_else(|| Failure::Store("nobody looks keys up".into()))?,
-            Err(_) => Err(Failure::Upstream(format!("no answer in {most:?}"))),
+        let longest = 2 * self.lanes.timeout;
+        let parts = match timeout(longest, answered).await {
+            Ok(answer) => answer.ok_or_else(|| Failure::Store("nobody looks keys up".into()))??,
+            Err(_) => return Err(Failure::Upstream(format!("no answer in {longest:?}"))),
+        };
+        let (mut fetched, mut bytes) = (Fetched::default(), 0);
+        for (key, mut part) in keys.iter().zip(parts) {
+            if matches!(part, Some(Part::Large(size)) if bytes + size <= most) {
+                let key = std::slice::from_ref(key);
+                let whole = Box::pin(self.lanes.values(key, most - bytes));
+                part = whole.await?.remove(&key[0]);
+            }
+            let value = match part {
+                Some(Part::Large(size)) => {
+                    fetched.next = Some(size);
+                    break;
+                }
+                Some(Part::Whole(value)) => Some(value),
+                None => None,
+            };
+            if !fetched.add(value, &mut bytes, most) {
+                break;
+            }
         }
+        Ok(fetched)
     }
 
     async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {
-        let rows = self.lanes.rows(keys, |lane| &lane.exist).await?;
-        let found: HashSet<Bytes> = rows.iter().filter_map(|row| raw(row, 0)).collect();
-        Ok(keys.iter().map(|key| found.contains(key)).collect())
+        let mut exist = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(ASKED) {
+            let rows = self.lanes.rows(keys, None, |lane| &lane.exist).await?;
+            let found: HashSet<Bytes> = rows.iter().filter_map(|row| raw(row, 0)).collect();
+            exist.extend(keys.iter().map(|key| found.contains(key)));
+        }
+        Ok(exist)
     }
 
     async fn estimate(&self) -> Result<u64, Failure> {

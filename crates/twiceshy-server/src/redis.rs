@@ -4,6 +4,10 @@
 //! bytes, of whatever type: GET of one that is no string gets the server's own
 //! WRONGTYPE error, MGET a nil, as from the server itself.
 //!
+//! Values are read with GETRANGE, each up to its part of the memory that there is for
+//! all of them. Only what turns out to be larger, or empty (which GETRANGE also says of a
+//! key that is not there), is asked for again.
+//!
 //! What changes keys without SET and DEL through the shield (other clients, RENAME,
 //! expiry) is behind its back; see [`Shield`]. A cluster is refused: a scan of one
 //! node is not all keys.
@@ -19,10 +23,10 @@ use redis::{
 };
 use tokio::sync::mpsc;
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 use crate::shield::Shield;
 use crate::tls::{self, Authorities};
-use crate::upstream::{CHUNK, Link, Upstream};
+use crate::upstream::{ASKED, CHUNK, Link, Upstream};
 
 /// A filter in front of a Redis server.
 pub type Redis = Shield<RedisServer>;
@@ -99,12 +103,75 @@ impl RedisServer {
     }
 
     /// The same command for each of the keys.
-    async fn each(&self, name: &str, keys: &[Bytes]) -> Result<Vec<Value>, Failure> {
-        let mut commands = Pipeline::with_capacity(keys.len());
-        for key in keys {
-            commands.cmd(name).arg(&key[..]);
+    async fn each(
+        &self,
+        name: &str,
+        keys: &[Bytes],
+        more: &[usize],
+    ) -> Result<Vec<Value>, Failure> {
+        let mut replies = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(ASKED) {
+            let mut commands = Pipeline::with_capacity(keys.len());
+            for key in keys {
+                commands.cmd(name).arg(&key[..]).arg(more);
+            }
+            replies.append(&mut self.send(&commands, keys.len()).await?);
         }
-        self.send(&commands, keys.len()).await
+        Ok(replies)
+    }
+
+    /// The values of keys, as many as have at most `most` bytes together.
+    async fn fetch(
+        &self,
+        keys: &[Bytes],
+        most: usize,
+        value: fn(Value) -> Result<Option<Bytes>, Failure>,
+    ) -> Result<Fetched, Failure> {
+        // Of each at least a byte: without any, a value would look like none.
+        let part = (most / keys.len().max(1)).max(1);
+        let parts = self.each("GETRANGE", keys, &[0, part - 1]).await?;
+        let parts = parts.into_iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        let is_empty = |part: &Option<Bytes>| part.as_ref().is_some_and(Bytes::is_empty);
+        let empty: Vec<Bytes> = keys
+            .iter()
+            .zip(&parts)
+            .filter(|(_, part)| is_empty(part))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut empty = match &empty[..] {
+            [] => Vec::new(),
+            empty => self.each("GET", empty, &[]).await?,
+        }
+        .into_iter();
+        let (mut fetched, mut bytes) = (Fetched::default(), 0);
+        for (key, found) in keys.iter().zip(parts) {
+            let whole = if is_empty(&found) {
+                value(empty.next().unwrap_or(Value::Nil))?
+            } else if found.as_ref().is_some_and(|found| found.len() >= part) {
+                // All of it perhaps, or only the beginning.
+                let length = count(self.for_key("STRLEN", key).await?)?;
+                if bytes + length > most {
+                    fetched.next = Some(length);
+                    break;
+                }
+                value(self.for_key("GET", key).await?)?
+            } else {
+                found
+            };
+            if !fetched.add(whole, &mut bytes, most) {
+                break;
+            }
+        }
+        Ok(fetched)
+    }
+
+    /// A command for one key.
+    async fn for_key(&self, name: &str, key: &[u8]) -> Result<Value, Failure> {
+        let mut command = Cmd::new();
+        command.arg(name).arg(key);
+        let mut commands = Pipeline::new();
+        commands.add_command(command);
+        Ok(self.send(&commands, 1).await?.pop().unwrap_or(Value::Nil))
     }
 
     /// What a connection's error means; one that is of no use any more is left.
@@ -191,6 +258,14 @@ fn value(reply: Value) -> Result<Option<Bytes>, Failure> {
     }
 }
 
+/// What MGET makes of a value: nil if it is none that GET would give.
+fn value_or_nil(reply: Value) -> Result<Option<Bytes>, Failure> {
+    match reply {
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(None),
+        reply => value(reply),
+    }
+}
+
 fn count(reply: Value) -> Result<usize, Failure> {
     match own_error(reply)? {
         Value::Int(count) if count >= 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
@@ -211,27 +286,16 @@ impl Upstream for RedisServer {
         Some(Cow::Borrowed(key))
     }
 
-    async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let replies = self.each("GET", keys).await?;
-        replies.into_iter().map(value).collect()
+    async fn values(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
+        self.fetch(keys, most, value).await
     }
 
-    async fn values_or_nil(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let mut command = Cmd::new();
-        command.arg("MGET");
-        for key in keys {
-            command.arg(&key[..]);
-        }
-        match self.one(&command).await? {
-            Value::Array(replies) if replies.len() == keys.len() => {
-                replies.into_iter().map(value).collect()
-            }
-            reply => Err(unexpected(&reply)),
-        }
+    async fn values_or_nil(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
+        self.fetch(keys, most, value_or_nil).await
     }
 
     async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {
-        let replies = self.each("EXISTS", keys).await?;
+        let replies = self.each("EXISTS", keys, &[]).await?;
         replies.into_iter().map(|reply| Ok(count(reply)? > 0)).collect()
     }
 

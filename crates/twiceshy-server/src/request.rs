@@ -1,23 +1,31 @@
 //! Requests, from bytes as they arrive.
 //!
 //! ```text
-//! *2 CRLF $3 CRLF GET CRLF $1 CRLF k CRLF      an array of bulk strings
+//! *2 CRLF $3 CRLF GET CRLF $1 CRLF k CRLF      RESP: an array of bulk strings
 //! GET "k" LF                                   or a line, as a person types it
 //! ```
 //!
-//! Replies are made by crate `redis-protocol`; requests are read here, because
-//! its decoder begins again at the first byte whenever more has arrived, knows no
-//! limits and no lines.
+//! A connection speaks one of the two from its first request to its last, so that
+//! nothing within the bytes of one is ever taken for the other. Lines that come from no
+//! person (HTTP above all) end the connection before anything is executed.
+//!
+//! Requests are read by hand: a decoder has to go on where it stopped, to know limits,
+//! and to know lines.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
+use crate::inline;
 use crate::limits::Limits;
 
-/// A command's name and arguments: at least one.
+/// A command's name and arguments: at least one word, or none if the request was
+/// [skipped](Requests::skip).
 pub(crate) type Request = Vec<Bytes>;
 
-/// The longest line: a length, or a command that somebody types.
+/// The longest line that a person types.
 const LINE: usize = 64 << 10;
+
+/// The longest line with a length, its end included.
+const LENGTH: usize = 32;
 
 /// The most arguments of a request, as in Redis before 7.
 const ARGUMENTS: usize = 1 << 20;
@@ -25,61 +33,84 @@ const ARGUMENTS: usize = 1 << 20;
 /// What Redis allows before a password.
 const ARGUMENTS_OF_STRANGERS: usize = 10;
 
+/// What an argument takes besides its bytes: its place in this list, and in those that
+/// commands make of it.
+const OF_AN_ARGUMENT: usize = 3 * size_of::<Bytes>();
+
 /// How far the next request has come.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    /// Arguments of the request so far, and how many there will be.
+    form: Form,
+    /// Arguments of the request so far, and how many are to come.
     arguments: Request,
-    expected: usize,
+    missing: usize,
     /// Bytes of the argument whose length has come.
     bulk: Option<usize>,
-    /// Bytes of the request so far.
+    /// Bytes of the request, as far as lengths have come.
     bytes: usize,
+    /// Where a line was not found to end yet.
+    looked: usize,
+    /// Nothing of this request is kept.
+    skipped: bool,
 }
 
-/// What a client sent is no request, in the words of Redis. There is no telling
-/// where the next one begins: the connection is of no more use.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ProtocolError(pub(crate) String);
+/// What a connection sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Unknown,
+    Resp,
+    Lines,
+}
 
-fn wrong<T>(reason: impl Into<String>) -> Result<T, ProtocolError> {
-    Err(ProtocolError(reason.into()))
+/// Why nothing more can be read from a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// No request, in the words of Redis: there is no telling where the next one begins.
+    Protocol(String),
+    /// Another protocol; see [`inline::is_foreign`].
+    Foreign,
+}
+
+fn wrong<T>(reason: impl Into<String>) -> Result<T, Unusable> {
+    Err(Unusable::Protocol(reason.into()))
 }
 
 impl Requests {
-    /// The next request, when all of it is in `buffer`, from which it is taken. Whoever
-    /// gets it leaves nothing of it: the list is that of the next one too.
+    /// The next request, when all of it is in `buffer`, from which it is taken. The
+    /// caller leaves nothing in it: the list is used for the next request too.
     pub(crate) fn next(
         &mut self,
         buffer: &mut BytesMut,
         limits: &Limits,
         stranger: bool,
-    ) -> Result<Option<&mut Request>, ProtocolError> {
+    ) -> Result<Option<&mut Request>, Unusable> {
         loop {
-            if self.expected == 0 {
-                match buffer.first() {
-                    None => return Ok(None),
-                    Some(b'*') => {
+            if self.missing == 0 {
+                match (buffer.first(), self.form) {
+                    (None, _) => return Ok(None),
+                    (Some(b'*'), Form::Unknown | Form::Resp) => {
                         let most = if stranger { ARGUMENTS_OF_STRANGERS } else { ARGUMENTS };
                         let Some(length) = count(buffer, most, MULTIBULK)? else {
                             return Ok(None);
                         };
-                        self.expected = length;
-                        self.bytes = 0;
+                        self.form = Form::Resp;
+                        (self.missing, self.bytes, self.skipped) = (length, 0, false);
                     }
-                    Some(_) => {
-                        let Some(end) = line_end(buffer, "inline request")? else {
-                            return Ok(None);
-                        };
-                        let words = words(&buffer[..end]);
-                        buffer.advance(end + 1);
-                        match words {
-                            None => return wrong("unbalanced quotes in request"),
-                            Some(words) if words.is_empty() => (),
-                            Some(words) => {
-                                self.arguments = words;
-                                return Ok(Some(&mut self.arguments));
-                            }
+                    (Some(b'*'), Form::Lines) => {
+                        return wrong("expected a line, got RESP; open another connection for it");
+                    }
+                    // Ends of lines between requests are nothing: `redis-cli --pipe` sends one.
+                    (Some(b'\r' | b'\n'), Form::Resp) => buffer.advance(1),
+                    (Some(&other), Form::Resp) => {
+                        return wrong(format!("expected '*', got '{}'", other.escape_ascii()));
+                    }
+                    (Some(_), Form::Unknown | Form::Lines) => {
+                        let Some(words) = self.line(buffer)? else { return Ok(None) };
+                        if !words.is_empty() {
+                            self.form = Form::Lines;
+                            self.arguments = words;
+                            return Ok(Some(&mut self.arguments));
                         }
                     }
                 }
@@ -107,25 +138,73 @@ impl Requests {
                     }
                 },
             };
-            if buffer.len() < length + 2 {
+            if self.skipped {
+                let come = length.min(buffer.len());
+                buffer.advance(come);
+                self.bulk = Some(length - come);
+                if come < length || buffer.len() < 2 {
+                    return Ok(None);
+                }
+            } else if buffer.len() < length + 2 {
                 return Ok(None);
+            } else {
+                self.arguments.push(buffer.split_to(length).freeze());
             }
-            self.arguments.push(buffer.split_to(length).freeze());
             if !buffer.starts_with(b"\r\n") {
                 return wrong("expected CRLF after a bulk string");
             }
             buffer.advance(2);
             self.bulk = None;
-            if self.arguments.len() == self.expected {
-                self.expected = 0;
+            self.missing -= 1;
+            if self.missing == 0 {
                 return Ok(Some(&mut self.arguments));
             }
         }
     }
 
+    /// Takes a line: its words, or `None` when it has not come as a whole.
+    fn line(&mut self, buffer: &mut BytesMut) -> Result<Option<Vec<Bytes>>, Unusable> {
+        let seen = &buffer[..buffer.len().min(LINE)];
+        let Some(end) = seen[self.looked..].iter().position(|&byte| byte == b'\n') else {
+            self.looked = seen.len();
+            return if seen.len() == LINE { wrong("too big inline request") } else { Ok(None) };
+        };
+        let end = self.looked + end;
+        self.looked = 0;
+        let line = &buffer[..end];
+        if inline::is_foreign(line) {
+            return Err(Unusable::Foreign);
+        }
+        let words = inline::words(line);
+        buffer.advance(end + 1);
+        words.map_or_else(|| wrong("unbalanced quotes in request"), |words| Ok(Some(words)))
+    }
+
     /// How many bytes surely come next: there should be room for them.
     pub(crate) fn wanted(&self, buffer: &BytesMut) -> usize {
         self.bulk.map_or(0, |length| (length + 2).saturating_sub(buffer.len()))
+    }
+
+    /// Whether a part of a request has come, and is kept.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.missing > 0 && !self.skipped
+    }
+
+    /// Memory of the arguments that have come.
+    pub(crate) fn memory(&self) -> usize {
+        if !self.is_partial() {
+            return 0;
+        }
+        let come = self.bytes - self.bulk.unwrap_or(0);
+        come + self.arguments.capacity() * OF_AN_ARGUMENT
+    }
+
+    /// Keeps nothing of the request that is arriving: there is no memory for it. What is
+    /// to come of it is read and dropped, and [`Requests::next`] gives a request without
+    /// words at its end, so that the connection can go on.
+    pub(crate) fn skip(&mut self) {
+        self.arguments = Vec::new();
+        self.skipped = true;
     }
 }
 
@@ -134,8 +213,11 @@ const MULTIBULK: &str = "multibulk length";
 const BULK: &str = "bulk length";
 
 /// Takes a line with a length: `None` when it has not come as a whole.
-fn count(buffer: &mut BytesMut, most: usize, what: &str) -> Result<Option<usize>, ProtocolError> {
-    let Some(end) = line_end(buffer, what)? else { return Ok(None) };
+fn count(buffer: &mut BytesMut, most: usize, what: &str) -> Result<Option<usize>, Unusable> {
+    let seen = &buffer[..buffer.len().min(LENGTH)];
+    let Some(end) = seen.iter().position(|&byte| byte == b'\n') else {
+        return if seen.len() == LENGTH { wrong(format!("too big {what}")) } else { Ok(None) };
+    };
     let length = match number(buffer[1..end].trim_ascii_end()).map(usize::try_from) {
         Some(Ok(length)) if length <= most => length,
         // A request of -1 arguments is none, as in Redis.
@@ -161,72 +243,6 @@ fn number(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// Where the first line ends: the place of its LF.
-fn line_end(buffer: &[u8], what: &str) -> Result<Option<usize>, ProtocolError> {
-    let seen = &buffer[..buffer.len().min(LINE)];
-    match seen.iter().position(|&byte| byte == b'\n') {
-        None if seen.len() == LINE => wrong(format!("too big {what}")),
-        end => Ok(end),
-    }
-}
-
-/// The words of a line that somebody typed: quoted like in Redis, `"\x00\n"` or
-/// `'it\'s'`. `None` when a quote is not closed, or something follows it.
-fn words(line: &[u8]) -> Option<Vec<Bytes>> {
-    let mut words = Vec::new();
-    let mut rest = line.iter().copied().peekable();
-    loop {
-        while rest.next_if(u8::is_ascii_whitespace).is_some() {}
-        let Some(first) = rest.peek().copied() else { return Some(words) };
-        let mut word = Vec::new();
-        if first == b'"' || first == b'\'' {
-            rest.next();
-            loop {
-                match rest.next()? {
-                    byte if byte == first => break,
-                    b'\\' if first == b'\'' => match rest.next_if_eq(&b'\'') {
-                        Some(quote) => word.push(quote),
-                        None => word.push(b'\\'),
-                    },
-                    b'\\' => word.push(escaped(&mut rest)?),
-                    byte => word.push(byte),
-                }
-            }
-            if rest.peek().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-                return None;
-            }
-        } else {
-            while let Some(byte) = rest.next_if(|byte| !byte.is_ascii_whitespace()) {
-                word.push(byte);
-            }
-        }
-        words.push(word.into());
-    }
-}
-
-/// What stands for one byte after a backslash within double quotes.
-fn escaped(rest: &mut std::iter::Peekable<impl Iterator<Item = u8> + Clone>) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let byte = rest.next()?;
-    if byte == b'x' {
-        let mut ahead = rest.clone();
-        if let (Some(high), Some(low)) =
-            (ahead.next().and_then(digit), ahead.next().and_then(digit))
-        {
-            *rest = ahead;
-            return Some(high << 4 | low);
-        }
-    }
-    Some(match byte {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 8,
-        b'a' => 7,
-        other => other,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +257,8 @@ mod tests {
                 match requests.next(&mut buffer, limits, false) {
                     Ok(Some(request)) => found.push(std::mem::take(request)),
                     Ok(None) => break,
-                    Err(ProtocolError(reason)) => return (found, Some(reason)),
+                    Err(Unusable::Protocol(reason)) => return (found, Some(reason)),
+                    Err(Unusable::Foreign) => return (found, Some("foreign".into())),
                 }
             }
         }
@@ -254,18 +271,69 @@ mod tests {
 
     #[test]
     fn the_same_requests_in_pieces_of_any_size() {
-        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n\r\nPING\r\n*0\r\n*-1\r\n\
-                      *3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\n\r\n\r\n\r\n  set a 'b c' \n*1\r\n$4\r\nQU";
-        let expected = [
-            request(&["GET", "k"]),
-            request(&["PING"]),
-            request(&["SET", "", "\r\n\r\n"]),
-            request(&["set", "a", "b c"]),
-        ];
-        for step in 1..=bytes.len() {
-            let (found, error) = read(bytes, step, &Limits::default());
-            assert_eq!(found, expected, "pieces of {step} bytes");
-            assert_eq!(error, None);
+        let resp = b"\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n\r\n*0\r\n*-1\r\n\n\
+                     *3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\n\r\n\r\n\r\n*1\r\n$4\r\nQU";
+        let expected = [request(&["GET", "k"]), request(&["SET", "", "\r\n\r\n"])];
+        let lines = b"\r\n\nPING\r\n\r\n  set a 'b c' \nGET";
+        let typed = [request(&["PING"]), request(&["set", "a", "b c"])];
+        for (bytes, expected) in [(&resp[..], expected), (&lines[..], typed)] {
+            for step in 1..=bytes.len() {
+                let (found, error) = read(bytes, step, &Limits::default());
+                assert_eq!(found, expected, "pieces of {step} bytes");
+                assert_eq!(error, None);
+            }
+        }
+    }
+
+    /// Or what looks like a request within the body of another protocol would be one.
+    #[test]
+    fn a_connection_speaks_one_form() {
+        for (bytes, expected, requests) in [
+            ("*1\r\n$4\r\nPING\r\nPING\r\n", "expected '*', got 'P'", 1),
+            ("*0\r\nPING\r\n", "expected '*', got 'P'", 0),
+            ("*0\r\n\r\n PING\r\n", "expected '*', got ' '", 0),
+            (
+                "PING\r\n*1\r\n$4\r\nPING\r\n",
+                "expected a line, got RESP; open another connection for it",
+                1,
+            ),
+            ("POST / HTTP/1.1\r\n\r\nSET a b\r\n", "foreign", 0),
+            ("\r\n\r\nPOST / HTTP/1.1\r\n\r\nSET a b\r\n", "foreign", 0),
+            ("PING\nGET / HTTP/1.1\r\n\r\nSET a b\r\n", "foreign", 1),
+            ("*1 / HTTP/1.1\r\nSET a b\r\n", "invalid multibulk length", 0),
+        ] {
+            for step in 1..=bytes.len() {
+                let (found, error) = read(bytes.as_bytes(), step, &Limits::default());
+                assert_eq!(
+                    (found.len(), error.as_deref()),
+                    (requests, Some(expected)),
+                    "{bytes:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_skipped_ends_where_it_would_have() {
+        let bytes = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10\r\n0123\r\n6789\r\n*1\r\n$4\r\nPING\r\n";
+        let end = bytes.len() - 14;
+        for at in 5..end {
+            let (mut requests, mut buffer) = (Requests::default(), BytesMut::from(&bytes[..at]));
+            assert_eq!(requests.next(&mut buffer, &Limits::default(), false), Ok(None));
+            requests.skip();
+            let mut found = Vec::new();
+            for byte in &bytes[at..] {
+                assert!(requests.memory() == 0 && buffer.len() < LENGTH, "nothing is kept");
+                if let Some(request) =
+                    requests.next(&mut buffer, &Limits::default(), false).expect("requests")
+                {
+                    found.push(std::mem::take(request));
+                }
+                buffer.extend_from_slice(&[*byte]);
+            }
+            let last = requests.next(&mut buffer, &Limits::default(), false).expect("requests");
+            found.extend(last.map(std::mem::take));
+            assert_eq!(found, [request(&[]), request(&["PING"])], "skipped at {at}");
         }
     }
 
@@ -279,6 +347,8 @@ mod tests {
             ("*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
             ("*1048577\r\n", "invalid multibulk length"),
             ("*x\r\n", "invalid multibulk length"),
+            ("*00000000000000000000000000000000001\r\n", "too big multibulk length"),
+            ("*1\r\n$00000000000000000000000000000000001\r\n", "too big bulk length"),
             ("*1\r\n:1\r\n", "expected '$', got ':'"),
             ("*1\r\n$1\r\nabc", "expected CRLF after a bulk string"),
             ("get \"k\n", "unbalanced quotes in request"),
@@ -301,18 +371,6 @@ mod tests {
         let mut requests = Requests::default();
         let error = requests.next(&mut buffer, &Limits::default(), true);
         assert_eq!(error, wrong("invalid multibulk length"));
-    }
-
-    #[test]
-    fn quoted_words() {
-        let split = |line: &str| words(line.as_bytes());
-        assert_eq!(
-            split(r#"a "\x41\n\q\xZ" 'it\'s\n' """#),
-            Some(vec!["a".into(), "A\nqxZ".into(), "it's\\n".into(), "".into()])
-        );
-        assert_eq!(split("  "), Some(vec![]));
-        assert_eq!(split("'a"), None);
-        assert_eq!(split("\"a\\"), None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +13,14 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::backend::Backend;
+use crate::guesses::Guesses;
 use crate::latency::Latencies;
 use crate::limits::Limits;
+use crate::memory::Memory;
 use crate::password::Password;
-use crate::reply::{Reply, Version};
+use crate::quiet::Quiet;
+use crate::replies::Replies;
+use crate::reply::Reply;
 use crate::session::Session;
 
 /// What all connections share.
@@ -36,6 +39,17 @@ pub struct Server {
     pub backup_dir: Option<PathBuf>,
     /// When it was made.
     pub started: Instant,
+    pub(crate) memory: Memory,
+    pub(crate) guesses: Guesses,
+    pub(crate) log: Log,
+}
+
+/// Lines of the log that clients can cause.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) wrong_password: Quiet,
+    pub(crate) foreign: Quiet,
+    pub(crate) no_memory: Quiet,
 }
 
 /// Connections and commands so far.
@@ -93,7 +107,16 @@ impl Server {
             traffic: Traffic::default(),
             backup_dir: None,
             started: Instant::now(),
+            memory: Memory::default(),
+            guesses: Guesses::default(),
+            log: Log::default(),
         }
+    }
+
+    /// Bytes that connections take together, beyond 64 KiB for each of them.
+    #[must_use]
+    pub fn memory_of_clients(&self) -> usize {
+        self.memory.taken()
     }
 }
 
@@ -120,7 +143,7 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>, shutdown: impl Fu
                 let (server, stop) = (Arc::clone(&server), stop.clone());
                 tasks.spawn(async move {
                     let closed = Closed(&server.traffic);
-                    match Session::new(&server, id).run(socket, stop).await {
+                    match Session::new(&server, id, address.ip()).run(socket, stop).await {
                         Ok(reason) => debug!(id, reason, "closed"),
                         Err(error) => debug!(id, %error, "closed"),
                     }
@@ -158,8 +181,9 @@ impl Drop for Closed<'_> {
 
 /// Says why, if that can be said without waiting.
 fn refuse(socket: TcpStream) {
-    let mut bytes = BytesMut::new();
-    Reply::error("max number of clients reached").encode(Version::Resp2, &mut bytes);
+    let mut replies = Replies::default();
+    replies.reply(Reply::error("max number of clients reached"));
+    let bytes = replies.to_vec();
     // The runtime may not know yet that it can be written to; the system does.
     let _ = socket.into_std().and_then(|mut socket| io::Write::write(&mut socket, &bytes));
 }

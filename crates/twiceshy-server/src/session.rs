@@ -7,26 +7,35 @@
 //!
 //! Whatever has been read is answered before the next read, in order. Reading and
 //! writing go on at the same time, so that a client may send a long pipeline
-//! before it reads; when too many replies wait for it, nothing more is read.
+//! before it reads.
+//!
+//! Nothing is fetched before there is room for it. When the replies that wait have
+//! reached their limit, the session stops where it is, in the middle of a row if need
+//! be, and goes on when the client has read them. What has no room even then, or for
+//! which all connections together have no memory, is refused.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::task::consume_budget;
+use tokio::task::yield_now;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 use crate::command::{self, Command};
 use crate::info;
 use crate::latency::Timed;
 use crate::limits::Limits;
-use crate::reply::{Reply, Version};
-use crate::request::{ProtocolError, Requests};
+use crate::memory::{FREE, Share};
+use crate::replies::{Mark, Replies};
+use crate::reply::Reply;
+use crate::request::{Requests, Unusable};
 use crate::server::Server;
 
 /// Bytes that are read at once.
@@ -36,30 +45,54 @@ const READ: usize = 16 << 10;
 /// no more than that.
 const AHEAD: usize = 64 << 10;
 
-/// Keys of one `get_many`: bounds the values in memory, and no more are faster.
-const LOOKUPS: usize = 64;
+/// Keys of one `get_many`: no more are faster.
+pub(crate) const LOOKUPS: usize = 64;
 
-/// A buffer that is larger than this is given back when it is empty.
-const KEPT: usize = 256 << 10;
+/// Keys that are looked for between two looks at the clock where only their presence is
+/// asked for: that takes 4 ms for a value of 16 MiB that has to be read from the disk.
+const PROBES: usize = 16;
+
+/// Bytes of values that are fetched between two looks at the clock.
+const AT_ONCE: usize = 1 << 20;
+
+/// How long a connection may work before others have their turn.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Keys and commands between two looks at the clock.
+const WORK: usize = 64;
 
 /// One connection, and what it has said of itself.
 pub(crate) struct Session<'a> {
     pub(crate) server: &'a Server,
     pub(crate) id: u64,
-    pub(crate) version: Version,
+    pub(crate) address: IpAddr,
     pub(crate) name: Bytes,
     pub(crate) authenticated: bool,
+    pub(crate) wrong_guesses: u32,
     /// After the replies so far the connection ends.
     pub(crate) closing: Option<&'static str>,
-    replies: BytesMut,
+    pub(crate) replies: Replies,
+    pub(crate) answered: u64,
+    errors: u64,
     row: Row,
+    /// What comes after the row, and had no room.
+    held: Option<Todo>,
+    /// Nothing more is answered until the client has read its replies.
+    waits: bool,
     /// Room for the keys of a row: a pipeline has one after the other.
-    room: Vec<Bytes>,
+    keys: Vec<Bytes>,
+    share: Share<'a>,
+    /// Memory of the requests in hand.
+    requested: usize,
     /// When the requests in hand were read.
     read_at: Instant,
-    answered: u64,
-    errors: u64,
+    /// When others had their turn, and what was done since the clock was looked at.
+    turn: Instant,
+    work: usize,
 }
+
+/// A command to do, or what to answer instead.
+type Todo = Result<Command, Reply>;
 
 /// Requests in a row that can be done at once, not answered yet.
 enum Row {
@@ -68,21 +101,38 @@ enum Row {
     Set(Vec<(Bytes, Bytes)>),
 }
 
+/// Why there is no room for a reply, or for what is to be stored.
+#[derive(Debug)]
+pub(crate) enum NoRoom {
+    /// There will be when the client has read what waits for it.
+    Yet,
+    /// There is none.
+    Refused(Reply),
+}
+
 impl<'a> Session<'a> {
-    pub(crate) fn new(server: &'a Server, id: u64) -> Self {
+    pub(crate) fn new(server: &'a Server, id: u64, address: IpAddr) -> Self {
+        let now = Instant::now();
         Session {
             server,
             id,
-            version: Version::Resp2,
+            address,
             name: Bytes::new(),
             authenticated: server.password.is_none(),
+            wrong_guesses: 0,
             closing: None,
-            replies: BytesMut::new(),
-            row: Row::None,
-            room: Vec::new(),
-            read_at: Instant::now(),
+            replies: Replies::default(),
             answered: 0,
             errors: 0,
+            row: Row::None,
+            held: None,
+            waits: false,
+            keys: Vec::new(),
+            share: Share::new(&server.memory, server.limits.memory),
+            requested: 0,
+            read_at: now,
+            turn: now,
+            work: 0,
         }
     }
 
@@ -102,36 +152,54 @@ impl<'a> Session<'a> {
         // One for all turns: each that is made or dropped takes a lock of all connections.
         let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
-            if self.closing.is_none() {
-                self.answer(&mut requests, &mut buffer).await;
+            self.account(&requests, &buffer);
+            if self.replies.is_empty() {
+                self.waits = false;
             }
+            if !self.waits {
+                self.answer(&mut requests, &mut buffer).await;
+                // `capacity` does not count the room of requests that are done.
+                if buffer.is_empty() && buffer.try_reclaim(FREE + 1) {
+                    buffer = BytesMut::new();
+                }
+                self.account(&requests, &buffer);
+            }
+            let idles = self.held.is_none() && matches!(self.row, Row::None);
             if let Some(reason) = self.closing
+                && idles
                 && self.replies.is_empty()
             {
                 writer.shutdown().await?;
                 return Ok(reason);
             }
-            let reads = self.closing.is_none() && self.replies.len() < self.server.limits.reply;
+            let mut reads = idles && self.closing.is_none() && !self.is_full();
             if reads {
                 let wanted = requests.wanted(&buffer).clamp(READ, AHEAD);
-                buffer.reserve(wanted);
+                if !self.may_read(&buffer, wanted) {
+                    if requests.is_partial() {
+                        requests.skip();
+                        continue;
+                    }
+                    // Little is kept of a line, and of what is skipped: it has room, unless
+                    // replies take it.
+                    reads = self.replies.is_empty();
+                }
+                if reads {
+                    buffer.reserve(wanted);
+                }
             }
             tokio::select! {
                 biased;
-                written = writer.write(&self.replies), if !self.replies.is_empty() => {
+                written = self.replies.write(&mut writer), if !self.replies.is_empty() => {
                     self.replies.advance(written?);
                     heard_at = Instant::now();
-                    // `capacity` does not count the room of what has been written.
-                    if self.replies.is_empty() && self.replies.try_reclaim(KEPT + 1) {
-                        self.replies = BytesMut::new();
-                    }
                 }
                 read = reader.read_buf(&mut buffer), if reads => {
                     if read? == 0 {
                         self.closing = Some("by the client");
                     }
                     self.read_at = Instant::now();
-                    heard_at = self.read_at;
+                    (heard_at, self.turn) = (self.read_at, self.read_at);
                 }
                 () = &mut stopped, if self.closing.is_none() => {
                     self.closing = Some("the server stops");
@@ -147,25 +215,118 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Answers the requests that have come as a whole.
-    async fn answer(&mut self, requests: &mut Requests, buffer: &mut BytesMut) {
-        let limits: Limits = self.server.limits;
-        while self.closing.is_none() && self.replies.len() < limits.reply {
-            let stranger = !self.authenticated;
-            let limits = if stranger { limits.of_strangers() } else { limits };
-            match requests.next(buffer, &limits, stranger) {
-                Ok(Some(request)) => match command::parse(request) {
-                    Ok(command) => self.queue(command).await,
-                    Err(reply) => self.reply_after_row(reply).await,
-                },
-                Ok(None) => break,
-                Err(ProtocolError(reason)) => {
-                    self.reply_after_row(Reply::error(format!("Protocol error: {reason}"))).await;
-                    self.closing = Some("what it sent is no request");
-                }
+    fn limits(&self) -> Limits {
+        let limits = self.server.limits;
+        if self.authenticated { limits } else { limits.of_strangers() }
+    }
+
+    /// Whether so much waits for the client that nothing more is answered.
+    fn is_full(&self) -> bool {
+        self.replies.len() >= self.limits().reply
+    }
+
+    /// Memory that the connection takes.
+    fn memory(&self) -> usize {
+        self.requested + self.replies.len()
+    }
+
+    /// Counts the memory that it takes now.
+    fn account(&mut self, requests: &Requests, buffer: &BytesMut) {
+        self.requested = buffer.capacity() + requests.memory();
+        self.share.set(self.memory());
+    }
+
+    /// Whether there is memory to read so many bytes.
+    fn may_read(&mut self, buffer: &BytesMut, bytes: usize) -> bool {
+        // A buffer that is too small becomes twice as large.
+        let grows = buffer.capacity() - buffer.len() < bytes;
+        let more = if grows { bytes.max(buffer.len()) } else { 0 };
+        self.share.cover(self.memory() + more)
+    }
+
+    /// Sees whether a reply of which `before` bytes were there before may get `size` more.
+    pub(crate) fn fits(&self, before: usize, size: usize) -> Result<(), NoRoom> {
+        let Limits { reply: most, bulk, .. } = self.server.limits;
+        let now = self.replies.len();
+        // A value by itself may always be as long as one that is stored.
+        if now + size <= most || now == 0 && size <= bulk {
+            return Ok(());
+        }
+        Err(if before > 0 { NoRoom::Yet } else { NoRoom::Refused(too_large(most)) })
+    }
+
+    /// [`Session::fits`], and takes the memory for it.
+    pub(crate) fn make_room(&mut self, before: usize, size: usize) -> Result<(), NoRoom> {
+        self.fits(before, size)?;
+        self.take_memory(before, size)
+    }
+
+    /// Takes memory, if there is any.
+    fn take_memory(&mut self, before: usize, size: usize) -> Result<(), NoRoom> {
+        if self.share.cover(self.memory() + size) {
+            return Ok(());
+        }
+        Err(if before > 0 { NoRoom::Yet } else { NoRoom::Refused(self.no_memory()) })
+    }
+
+    /// Takes memory for what is to be stored: stores copy it.
+    fn make_room_for_copy(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        self.take_memory(self.replies.len(), bytes.saturating_sub(FREE))
+    }
+
+    fn no_memory(&self) -> Reply {
+        let most = self.server.limits.memory;
+        if let Some(times) = self.server.log.no_memory.count() {
+            warn!(times, most, "refused: the requests and replies of all clients take too much");
+        }
+        Reply::Error(format!(
+            "OOM the requests and replies of all clients take {most} bytes, as much as \
+             --max-memory-clients allows; read the replies that wait, or try again later"
+        ))
+    }
+
+    /// How many bytes of values may be fetched now.
+    fn room(&mut self) -> usize {
+        let left = self.server.limits.reply.saturating_sub(self.replies.len());
+        if self.server.backend.is_remote() {
+            // What a store sends is in memory before its size is known.
+            let _ = self.share.cover(self.memory() + left.min(AT_ONCE));
+        }
+        self.share.room(self.memory()).min(left).min(AT_ONCE)
+    }
+
+    /// [`Session::make_room`] for a value that [`Session::room`] was too small for: the
+    /// least that is to be fetched next.
+    fn make_room_for_value(&mut self, before: usize, size: usize) -> Result<usize, NoRoom> {
+        self.make_room(before, size)?;
+        // With others, if there is so much.
+        let left = self.server.limits.reply.saturating_sub(self.replies.len());
+        let _ = self.share.cover(self.memory() + left.min(AT_ONCE));
+        Ok(size)
+    }
+
+    /// Lets others have their turn after some work.
+    pub(crate) async fn breathe(&mut self, work: usize) {
+        self.work += work;
+        if self.work >= WORK {
+            self.work = 0;
+            if self.turn.elapsed() >= TURN {
+                yield_now().await;
+                self.turn = Instant::now();
             }
         }
-        self.settle().await;
+    }
+
+    /// Answers the requests that have come as a whole, as far as there is room.
+    async fn answer(&mut self, requests: &mut Requests, buffer: &mut BytesMut) {
+        while !self.waits && !self.is_full() {
+            let Some(todo) = self.next(requests, buffer) else { break };
+            self.queue(todo).await;
+            self.breathe(1).await;
+        }
+        if !self.waits {
+            self.settle().await;
+        }
         // Which all connections share: not touched for nothing.
         let traffic = &self.server.traffic;
         for (count, sum) in
@@ -177,56 +338,109 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Does a command, or keeps it to be done with the next ones.
-    async fn queue(&mut self, command: Command) {
-        if !self.authenticated && !command.is_for_strangers() {
-            let reply = Reply::Error("NOAUTH Authentication required.".into());
-            return self.reply_after_row(reply).await;
+    /// What comes next.
+    fn next(&mut self, requests: &mut Requests, buffer: &mut BytesMut) -> Option<Todo> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
         }
-        match command {
-            Command::Get(key) => {
-                if let Row::Get(keys) = &mut self.row
-                    && keys.len() < LOOKUPS
-                {
-                    return keys.push(key);
+        if self.closing.is_some() {
+            return None;
+        }
+        let stranger = !self.authenticated;
+        match requests.next(buffer, &self.limits(), stranger) {
+            Ok(Some(request)) if request.is_empty() => Some(Err(self.no_memory())),
+            Ok(Some(request)) => Some(match command::parse(request) {
+                Ok(command) if stranger && !command.is_for_strangers() => {
+                    Err(Reply::Error("NOAUTH Authentication required.".into()))
                 }
-                self.settle().await;
-                let mut keys = std::mem::take(&mut self.room);
-                keys.push(key);
-                self.row = Row::Get(keys);
+                parsed => parsed,
+            }),
+            Ok(None) => None,
+            Err(Unusable::Protocol(reason)) => {
+                self.closing = Some("what it sent is no request");
+                Some(Err(Reply::error(format!("Protocol error: {reason}"))))
             }
-            Command::Set(key, value) => {
-                if let Row::Set(records) = &mut self.row {
-                    return records.push((key, value));
+            Err(Unusable::Foreign) => {
+                self.closing = Some("it speaks another protocol");
+                if let Some(times) = self.server.log.foreign.count() {
+                    warn!(
+                        id = self.id,
+                        address = %self.address,
+                        times,
+                        "closed a connection that spoke HTTP, or another protocol that is not \
+                         RESP: a web page may be attacking this server; nothing was executed"
+                    );
                 }
-                self.settle().await;
-                self.row = Row::Set(vec![(key, value)]);
+                None
             }
-            command => {
-                self.settle().await;
-                let timed = command.timed();
-                let reply = self.perform(command).await;
-                self.reply(reply);
-                if let Some(timed) = timed {
-                    self.server.latency.of(timed).record(self.read_at.elapsed(), 1);
+        }
+    }
+
+    /// Does a command, or keeps it to be done with the next ones.
+    async fn queue(&mut self, todo: Todo) {
+        match (todo, &mut self.row) {
+            (Ok(Command::Get(key)), Row::Get(keys)) if keys.len() < LOOKUPS => keys.push(key),
+            (Ok(Command::Set(key, value)), Row::Set(records)) => records.push((key, value)),
+            (todo, _) => {
+                if !self.settle().await {
+                    self.held = Some(todo);
+                    return;
+                }
+                match todo {
+                    Ok(Command::Get(key)) => {
+                        let mut keys = std::mem::take(&mut self.keys);
+                        keys.push(key);
+                        self.row = Row::Get(keys);
+                    }
+                    Ok(Command::Set(key, value)) => self.row = Row::Set(vec![(key, value)]),
+                    Ok(command) => {
+                        match self.perform(&command).await {
+                            Ok(()) => (),
+                            Err(NoRoom::Refused(reply)) => self.reply(reply),
+                            Err(NoRoom::Yet) => {
+                                self.waits = true;
+                                self.held = Some(Ok(command));
+                                return;
+                            }
+                        }
+                        if let Some(timed) = command.timed() {
+                            self.server.latency.of(timed).record(self.read_at.elapsed(), 1);
+                        }
+                    }
+                    Err(reply) => self.reply(reply),
                 }
             }
         }
     }
 
-    /// Does the requests in a row.
-    async fn settle(&mut self) {
+    /// Does the requests in a row; `false` if there is no room for all of their replies
+    /// before the client reads.
+    async fn settle(&mut self) -> bool {
         match std::mem::replace(&mut self.row, Row::None) {
             Row::None => (),
             Row::Get(mut keys) => {
-                self.settle_gets(&keys).await;
+                let done = self.get(&keys).await;
+                if done < keys.len() {
+                    keys.drain(..done);
+                    self.row = Row::Get(keys);
+                    self.waits = true;
+                    return false;
+                }
                 keys.clear();
-                self.room = keys;
+                self.keys = keys;
             }
             Row::Set(records) => {
-                let reply = match self.server.backend.set_many(&records).await {
-                    Ok(()) => Reply::OK,
-                    Err(failure) => Reply::failure(failure),
+                let reply = match self.make_room_for_copy(size(&records)) {
+                    Ok(()) => match self.server.backend.set_many(&records).await {
+                        Ok(()) => Reply::OK,
+                        Err(failure) => Reply::failure(failure),
+                    },
+                    Err(NoRoom::Refused(reply)) => reply,
+                    Err(NoRoom::Yet) => {
+                        self.row = Row::Set(records);
+                        self.waits = true;
+                        return false;
+                    }
                 };
                 for _ in &records {
                     self.reply(reply.clone());
@@ -235,59 +449,95 @@ impl<'a> Session<'a> {
                 self.server.latency.of(Timed::Set).record(self.read_at.elapsed(), count);
             }
         }
+        true
     }
 
-    async fn settle_gets(&mut self, keys: &[Bytes]) {
-        consume_budget().await;
-        match self.server.backend.get_many(keys).await {
-            Ok(values) => {
-                self.time_lookups(&values);
-                for value in values {
-                    self.reply(Reply::value(value));
+    /// Answers GETs in a row: of how many keys. The others have no room before the
+    /// client reads.
+    async fn get(&mut self, keys: &[Bytes]) -> usize {
+        let server = self.server;
+        let (mut done, mut least, mut alone) = (0, 0, false);
+        while done < keys.len() {
+            if self.is_full() {
+                return done;
+            }
+            let room = self.room();
+            // What only just fits is asked for by itself.
+            let single = alone || least > room;
+            let asked = if single { &keys[done..=done] } else { &keys[done..] };
+            match server.backend.get_many(asked, room.max(least)).await {
+                Ok(Fetched { values, next }) => {
+                    self.time_lookups(&values);
+                    done += values.len();
+                    self.answered += values.len() as u64;
+                    let bytes = self.replies.len();
+                    values.into_iter().for_each(|value| self.replies.value(value));
+                    least = 0;
+                    if let Some(size) = next {
+                        match self.make_room_for_value(self.replies.len(), size) {
+                            Ok(size) => least = size,
+                            Err(NoRoom::Yet) => return done,
+                            Err(NoRoom::Refused(reply)) => {
+                                self.reply(reply);
+                                done += 1;
+                            }
+                        }
+                    }
+                    self.breathe((self.replies.len() - bytes) >> 10).await;
+                }
+                // Each by itself: the filter may know that some are absent.
+                Err(_) if asked.len() > 1 => alone = true,
+                Err(failure) => {
+                    self.reply(Reply::failure(failure));
+                    done += 1;
                 }
             }
-            // Each by itself: the filter may know that some are absent.
-            Err(_) if keys.len() > 1 => {
-                for key in keys {
-                    Box::pin(self.settle_gets(std::slice::from_ref(key))).await;
-                }
-            }
-            Err(failure) => self.reply(Reply::failure(failure)),
         }
+        done
     }
 
     /// EXISTS, in as many look-ups as it takes.
-    async fn exist(&self, keys: &[Bytes]) -> Result<usize, Failure> {
+    async fn exist(&mut self, keys: &[Bytes]) -> Result<usize, Failure> {
+        let server = self.server;
         let mut found = 0;
-        for keys in keys.chunks(LOOKUPS) {
-            found += self.server.backend.exists(keys).await?;
-            consume_budget().await;
+        for keys in keys.chunks(if server.backend.is_remote() { LOOKUPS } else { PROBES }) {
+            found += server.backend.exists(keys).await?;
+            self.breathe(WORK).await;
         }
         Ok(found)
     }
 
-    /// The values of an MGET, in as many look-ups as it takes.
-    async fn values(&self, keys: &[Bytes]) -> Reply {
-        let (mut replies, mut bytes) = (Vec::with_capacity(keys.len()), 0);
-        for keys in keys.chunks(LOOKUPS) {
-            // Others have their turn.
-            consume_budget().await;
-            match self.server.backend.get_many_or_nil(keys).await {
-                Ok(values) => {
-                    self.time_lookups(&values);
-                    bytes += values.iter().flatten().map(Bytes::len).sum::<usize>();
-                    replies.extend(values.into_iter().map(Reply::value));
-                }
-                Err(failure) => return Reply::failure(failure),
-            }
-            if bytes > self.server.limits.reply {
-                let most = self.server.limits.reply;
-                return Reply::error(format!(
-                    "the values have more than {most} bytes; ask for fewer keys at once"
-                ));
-            }
+    /// MGET, in as many look-ups as it takes.
+    async fn mget(&mut self, keys: &[Bytes]) -> Result<(), NoRoom> {
+        let start = self.replies.mark();
+        self.replies.array(keys.len());
+        let fetched = self.mget_values(start, keys).await;
+        if fetched.is_err() {
+            self.replies.take_back(start);
+        } else {
+            self.answered += 1;
         }
-        Reply::Array(replies)
+        fetched
+    }
+
+    async fn mget_values(&mut self, start: Mark, keys: &[Bytes]) -> Result<(), NoRoom> {
+        let server = self.server;
+        let (mut done, mut least) = (0, 0);
+        while done < keys.len() {
+            let room = self.room();
+            let count = if least > room { 1 } else { LOOKUPS.min(keys.len() - done) };
+            let asked = &keys[done..done + count];
+            let fetched = server.backend.get_many_or_nil(asked, room.max(least)).await;
+            let Fetched { values, next } =
+                fetched.map_err(|failure| NoRoom::Refused(Reply::failure(failure)))?;
+            self.time_lookups(&values);
+            done += values.len();
+            values.into_iter().for_each(|value| self.replies.value(value));
+            self.make_room(start.len(), 0)?;
+            least = next.map_or(Ok(0), |size| self.make_room_for_value(start.len(), size))?;
+            self.breathe(WORK).await;
+        }
+        Ok(())
     }
 
     fn time_lookups(&self, values: &[Option<Bytes>]) {
@@ -300,38 +550,52 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn reply_after_row(&mut self, reply: Reply) {
-        self.settle().await;
-        self.reply(reply);
-    }
-
-    fn reply(&mut self, reply: Reply) {
+    pub(crate) fn reply(&mut self, reply: Reply) {
         self.answered += 1;
         self.errors += u64::from(matches!(reply, Reply::Error(_)));
-        reply.encode(self.version, &mut self.replies);
+        self.replies.reply(reply);
     }
 
     /// Does a command that is not done in a row.
-    async fn perform(&mut self, command: Command) -> Reply {
+    async fn perform(&mut self, command: &Command) -> Result<(), NoRoom> {
         let backend = &self.server.backend;
         let counted = |result: Result<usize, _>| result.map(Reply::count);
         let result = match command {
             Command::Get(_) | Command::Set(..) => unreachable!("they are done in a row"),
-            Command::Mget(keys) => return self.values(&keys).await,
-            Command::Mset(records) => backend.set_many(&records).await.map(|()| Reply::OK),
-            Command::Exists(keys) => counted(self.exist(&keys).await),
-            Command::Del(keys) => counted(backend.remove(&keys).await),
-            Command::Added(keys) => counted(backend.added(&keys).await),
-            Command::Removed(keys) => counted(backend.removed(&keys).await),
+            Command::Mget(keys) => return self.mget(keys).await,
+            Command::Mset(records) => {
+                self.make_room_for_copy(size(records))?;
+                backend.set_many(records).await.map(|()| Reply::OK)
+            }
+            Command::Exists(keys) => counted(self.exist(keys).await),
+            Command::Del(keys) => counted(backend.remove(keys).await),
+            Command::Added(keys) => counted(backend.added(keys).await),
+            Command::Removed(keys) => counted(backend.removed(keys).await),
             Command::Snapshot => backend.snapshot().await.map(|()| Reply::OK),
             Command::Backup(name) => self.server.backup(&name).await.map(Reply::count),
             Command::Dbsize => backend.count().await.map(Reply::count),
-            Command::Stats => return info::stats(self.server),
-            Command::Info(sections) => return Reply::text(info::info(self.server, &sections)),
-            Command::Connection(command) => return self.connection(&command),
+            Command::Stats => Ok(info::stats(self.server)),
+            Command::Info(words) => {
+                let mut asked = info::Asked::default();
+                for words in words.chunks(LOOKUPS) {
+                    words.iter().for_each(|word| asked.add(word));
+                    self.breathe(LOOKUPS).await;
+                }
+                Ok(Reply::text(info::info(self.server, &asked)))
+            }
+            Command::Connection(command) => return self.connection(command).await,
         };
-        result.unwrap_or_else(Reply::failure)
+        self.reply(result.unwrap_or_else(Reply::failure));
+        Ok(())
     }
+}
+
+fn size(records: &[(Bytes, Bytes)]) -> usize {
+    records.iter().map(|(key, value)| key.len() + value.len()).sum()
+}
+
+fn too_large(most: usize) -> Reply {
+    Reply::error(format!("the reply has more than {most} bytes; ask for fewer keys at once"))
 }
 
 /// For ever, to a clock that cannot count so far.

@@ -40,7 +40,7 @@ use tracing::{info, warn};
 use twiceshy::{Digest, Guard, Store as _};
 use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;
 use crate::blocking::blocking;
 use crate::upstream::Upstream;
@@ -183,8 +183,8 @@ impl<U: Upstream> Shield<U> {
         self.inner.resync(|_, _| ()).await
     }
 
-    pub(crate) async fn get_many(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        self.values(keys, async |passed| self.inner.upstream.values(passed).await).await
+    pub(crate) async fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
+        self.values(keys, async |passed| self.inner.upstream.values(passed, most).await).await
     }
 
     /// MGET: nil also for what GET would refuse. That the store has it after all does
@@ -192,21 +192,28 @@ impl<U: Upstream> Shield<U> {
     pub(crate) async fn get_many_or_nil(
         &self,
         keys: &[Bytes],
-    ) -> Result<Vec<Option<Bytes>>, Failure> {
-        self.values(keys, async |passed| self.inner.upstream.values_or_nil(passed).await).await
+        most: usize,
+    ) -> Result<Fetched, Failure> {
+        let upstream = &self.inner.upstream;
+        self.values(keys, async |passed| upstream.values_or_nil(passed, most).await).await
     }
 
     async fn values(
         &self,
         keys: &[Bytes],
-        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Vec<Option<Bytes>>, Failure>,
-    ) -> Result<Vec<Option<Bytes>>, Failure> {
-        let passed = self.inner.passed(keys);
-        if passed.0.is_empty() {
-            return Ok(vec![None; keys.len()]);
+        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Fetched, Failure>,
+    ) -> Result<Fetched, Failure> {
+        let (mut places, mut passed) = self.inner.passed(keys);
+        if places.is_empty() {
+            return Ok(Fetched { values: vec![None; keys.len()], next: None });
         }
-        let found = ask(&passed.1).await?;
-        self.inner.answered(keys.len(), passed, found, Option::is_some)
+        let Fetched { values, next } = ask(&passed).await?;
+        // The answer ends before the first key for whose value there was no room.
+        let answered = places.get(values.len()).copied().unwrap_or(keys.len());
+        places.truncate(values.len());
+        passed.truncate(values.len());
+        let values = self.inner.answered(answered, (places, passed), values, Option::is_some)?;
+        Ok(Fetched { values, next })
     }
 
     pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
@@ -424,6 +431,23 @@ impl<U: Upstream> Inner<U> {
     /// Adds keys to the filter; returns how many it did not know. Most that are
     /// stored again are known: that is a read, and no write.
     async fn learn_of(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
+        /// Reading for more keys takes so long that others notice.
+        const FEW: usize = 64;
+        if keys.len() <= FEW {
+            self.retain_unknown(&mut keys)?;
+            if keys.is_empty() {
+                return Ok(0);
+            }
+        }
+        let inner = Arc::clone(self);
+        blocking(move || {
+            inner.retain_unknown(&mut keys)?;
+            Ok(inner.sidecar.added_many(&keys)?)
+        })
+        .await
+    }
+
+    fn retain_unknown(&self, keys: &mut Vec<Bytes>) -> Result<(), Failure> {
         let mut unknown = Ok(());
         keys.retain(|key| match self.sidecar.knows(self.sidecar.digest(key)) {
             Ok(known) => !known,
@@ -432,12 +456,7 @@ impl<U: Upstream> Inner<U> {
                 false
             }
         });
-        unknown?;
-        if keys.is_empty() {
-            return Ok(0);
-        }
-        let inner = Arc::clone(self);
-        blocking(move || Ok(inner.sidecar.added_many(&keys)?)).await
+        Ok(unknown?)
     }
 
     fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use crate::backend::Failure;
+use crate::backend::{Failure, Fetched};
 
 /// A store that stays as it is: it is asked for keys, and told of writes if it
 /// takes them from here.
@@ -27,18 +27,21 @@ pub trait Upstream: Send + Sync + 'static {
     /// cannot have it.
     fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>>;
 
-    /// The values of keys.
+    /// The values of keys, as many as have at most `most` bytes together. No more than
+    /// that is ever asked for at once, since the store may have values of any size.
     fn values(
         &self,
         keys: &[Bytes],
-    ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send;
+        most: usize,
+    ) -> impl Future<Output = Result<Fetched, Failure>> + Send;
 
     /// The values of keys for MGET: nil also for what GET would refuse.
     fn values_or_nil(
         &self,
         keys: &[Bytes],
-    ) -> impl Future<Output = Result<Vec<Option<Bytes>>, Failure>> + Send {
-        self.values(keys)
+        most: usize,
+    ) -> impl Future<Output = Result<Fetched, Failure>> + Send {
+        self.values(keys, most)
     }
 
     /// Whether keys are stored.
@@ -63,6 +66,9 @@ pub trait Upstream: Send + Sync + 'static {
 
 /// Keys of one chunk of a scan.
 pub(crate) const CHUNK: usize = 1 << 14;
+
+/// Keys that a store is asked for at once, whoever asks for more.
+pub(crate) const ASKED: usize = 1 << 10;
 
 /// How long nobody tries again after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

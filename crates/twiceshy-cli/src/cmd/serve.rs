@@ -125,9 +125,14 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = mebibytes())]
     max_bulk: u64,
 
-    /// Most MiB of replies that wait until a client reads them
+    /// Most MiB of one reply, and of replies that wait until a client reads them
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = mebibytes())]
     max_reply: u64,
+
+    /// Most MiB of requests and replies of all clients together, beyond 64 KiB for each
+    /// client; what has no room is refused with an error that begins with OOM
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    max_memory_clients: u64,
 
     /// Most connections at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections,
@@ -435,6 +440,7 @@ fn limits(args: &Args) -> Limits {
         request: bytes(args.max_request),
         bulk: bytes(args.max_bulk),
         reply: bytes(args.max_reply),
+        memory: bytes(args.max_memory_clients),
         connections: args.max_connections,
         idle: (args.idle > 0).then(|| Duration::from_secs(args.idle)),
     }

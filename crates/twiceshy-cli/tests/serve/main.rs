@@ -8,6 +8,7 @@ mod demo;
 mod faults;
 mod flags;
 mod interrupted;
+mod greedy;
 mod process;
 mod soak;
 mod upstream;

@@ -38,7 +38,17 @@ impl Process {
     /// is ready.
     pub fn start(directory: &Path, flags: &str) -> Process {
         let listen = if flags.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
-        let mut command = command(directory, &format!("{listen} {flags}"));
+        Self::run(command(directory, &format!("{listen} {flags}")))
+    }
+
+    /// [`Process::start`] with so many threads, whatever the machine has.
+    pub fn start_on(directory: &Path, flags: &str, threads: usize) -> Process {
+        let mut command = command(directory, &format!("--listen 127.0.0.1:0 {flags}"));
+        command.env("TOKIO_WORKER_THREADS", threads.to_string());
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Process {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut text = String::new();
@@ -99,6 +109,11 @@ impl Process {
     /// Memory that it uses now, in MiB.
     pub fn mebibytes(&self) -> u64 {
         self.status("VmRSS:")
+    }
+
+    /// The most memory that it has ever used, in MiB.
+    pub fn peak(&self) -> u64 {
+        self.status("VmHWM:")
     }
 
     /// Memory that it has asked for, used or not, in MiB.

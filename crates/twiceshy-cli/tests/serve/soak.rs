@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::client::Value;
 use crate::process::{Process, Random};
 
-const DEFAULT_SECONDS: u64 = 60;
+const DEFAULT_SECONDS: u64 = 5;
 const CLIENTS: u64 = 4;
 /// Keys of each client; about half of them are stored at any time.
 const KEYS: u64 = 20_000;

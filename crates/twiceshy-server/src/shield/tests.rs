@@ -23,8 +23,8 @@ impl Upstream for Empty {
         Some(Cow::Borrowed(key))
     }
 
-    async fn values(&self, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, Failure> {
-        Ok(vec![None; keys.len()])
+    async fn values(&self, keys: &[Bytes], _: usize) -> Result<Fetched, Failure> {
+        Ok(Fetched { values: vec![None; keys.len()], next: None })
     }
 
     async fn exist(&self, keys: &[Bytes]) -> Result<Vec<bool>, Failure> {

@@ -102,7 +102,7 @@ fn redis_answers_the_same() {
         "*1\r\n$9999999999\r\n",
         "*x\r\n",
         "*2\r\n+GET\r\n",
-        "*-1\r\n*0\r\nPING\r\n",
+        "*-1\r\n*0\r\n*1\r\n$4\r\nPING\r\n\r\n*1\r\n$4\r\nQUIT\r\n",
     ] {
         let answers = |mut client: Client| {
             client.send(format!("{bytes}QUIT\r\n").as_bytes()).expect("it reads");

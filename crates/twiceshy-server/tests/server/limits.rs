@@ -12,6 +12,7 @@ const SMALL: Limits = Limits {
     request: 4096,
     bulk: 1024,
     reply: 8192,
+    memory: 1 << 20,
     connections: 4,
     idle: Some(Duration::from_secs(300)),
 };
@@ -42,11 +43,15 @@ fn what_is_too_large_is_refused_at_once() {
     for key in 0..9 {
         assert_eq!(client.call(&["SET", &key.to_string(), &largest]), Value::ok());
     }
-    let eight = client.line("MGET 0 1 2 3 4 5 6 7");
-    assert_eq!(eight, Value::Array(vec![Value::bulk(&largest); 8]));
-    let error = client.line("MGET 0 1 2 3 4 5 6 7 8");
+    let seven = client.line("MGET 0 1 2 3 4 5 6");
+    assert_eq!(seven, Value::Array(vec![Value::bulk(&largest); 7]));
+    let error = client.line("MGET 0 1 2 3 4 5 6 7");
     assert!(error.error().contains("more than 8192 bytes; ask for fewer keys"), "{error:?}");
+    let error = client.line(&format!("COMMAND INFO{}", " get".repeat(200)));
+    assert!(error.error().contains("more than 8192 bytes"), "{error:?}");
     assert_eq!(client.line("GET 8"), Value::bulk(&largest));
+    let long = client.call(&["CLIENT", "SETNAME", &"n".repeat(257)]);
+    assert!(long.error().contains("at most 256 bytes"), "{long:?}");
 }
 
 #[test]
@@ -134,4 +139,145 @@ fn half_requests_are_forgotten() {
         traffic.accepted() == whole.len() as u64 - 1 && traffic.open() == 0
     });
     assert_eq!(server.client().line("DBSIZE"), Value::Integer(0));
+}
+
+/// What has no room waits until the client reads, whatever the command, and then comes in
+/// its order.
+#[test]
+fn replies_that_wait_hold_the_next_ones_up_and_lose_none() {
+    let limits = Limits { reply: 100_000, bulk: 60_000, ..Limits::default() };
+    let server = start_with(limits, None);
+    let values: Vec<Vec<u8>> = [0, 1, 20_000, 40_000, 60_000]
+        .iter()
+        .zip(b'a'..)
+        .map(|(&size, letter)| vec![letter; size])
+        .collect();
+    let mut client = server.client();
+    for (key, value) in values.iter().enumerate() {
+        assert_eq!(client.call(&[&b"SET"[..], key.to_string().as_bytes(), value]), Value::ok());
+    }
+    let mut requests: Vec<(Vec<Vec<u8>>, Value)> = Vec::new();
+    let stored = |key: usize| values.get(key).map_or(Value::Nil, Value::bulk);
+    for round in 0..40 {
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        for key in 0..7 {
+            let key = (key * 3 + round) % 7;
+            requests.push((words(&["GET", &key.to_string()]), stored(key)));
+        }
+        requests.push((
+            words(&["MGET", "0", "6", "4"]),
+            Value::Array(vec![stored(0), Value::Nil, stored(4)]),
+        ));
+        requests.push((vec![b"ECHO".to_vec(), values[4].clone()], stored(4)));
+        requests.push((words(&["EXISTS", "1", "4", "9"]), Value::Integer(2)));
+        requests.push((words(&["SET", "5", "five"]), Value::ok()));
+        requests.push((words(&["GET", "5"]), Value::bulk("five")));
+        requests.push((words(&["DEL", "5"]), Value::Integer(1)));
+        requests.push((words(&["PING"]), Value::Simple("PONG".into())));
+    }
+    let bytes: Vec<u8> = requests.iter().flat_map(|(words, _)| request(words)).collect();
+    // Who sends all before it reads would wait for ever: the server does not read on.
+    let mut socket = client.stream.get_ref().try_clone().expect("a socket");
+    std::thread::scope(|scope| {
+        scope.spawn(move || socket.write_all(&bytes).expect("it reads"));
+        for (index, (words, expected)) in requests.iter().enumerate() {
+            let reply = client.receive().expect("a reply");
+            assert!(reply == *expected, "request {index}: {}", words[0].escape_ascii());
+        }
+    });
+    eventually("all memory is given back", || server.server.memory_of_clients() == 0);
+}
+
+/// When all connections together have no memory left, large requests and replies are
+/// refused and small ones are not; when a client has read its replies, all is well again.
+#[test]
+fn without_memory_large_requests_are_refused() {
+    let limits = Limits { memory: 8 << 20, ..Limits::default() };
+    let server = start_with(limits, None);
+    let mut client = server.client();
+    let megabyte = vec![b'x'; 1 << 20];
+    assert_eq!(client.call(&[&b"SET"[..], b"large", &megabyte]), Value::ok());
+    assert_eq!(client.line("SET small value"), Value::ok());
+    // More than all memory, for a client that reads.
+    client.send(&request(&["GET", "large"]).repeat(30)).expect("it reads");
+    for index in 0..30 {
+        assert!(client.receive().expect("a reply") == Value::bulk(&megabyte), "reply {index}");
+    }
+    // Parts of requests, of which about fifteen have room.
+    let said = vec![b'y'; 1 << 19];
+    let echo = request(&[&b"ECHO"[..], &said]);
+    let (most, rest) = echo.split_at(400_000);
+    let mut greedy: Vec<Client> = (0..40).map(|_| server.client()).collect();
+    for client in &mut greedy {
+        client.send(most).expect("it reads");
+    }
+    eventually("all memory is taken", || {
+        server.server.memory_of_clients() + megabyte.len() > limits.memory
+    });
+    for words in
+        [&[&b"SET"[..], b"other", &megabyte][..], &[b"GET", b"large"], &[b"MGET", b"large"]]
+    {
+        let refused = client.call(words);
+        assert!(refused.error().starts_with("OOM "), "{refused:?}");
+        assert!(refused.error().contains("--max-memory-clients"), "{refused:?}");
+    }
+    assert_eq!(client.line("GET small"), Value::bulk("value"));
+    assert_eq!(client.line("GET missing"), Value::Nil);
+    assert_eq!(client.line("EXISTS large other"), Value::Integer(1));
+    assert_eq!(client.line("SET small again"), Value::ok());
+    assert!(server.server.memory_of_clients() <= limits.memory);
+    // Each is answered, and can go on, whether there was room for it or not.
+    let mut refused = 0;
+    for client in &mut greedy {
+        client.send(rest).expect("it reads");
+        match client.receive().expect("a reply") {
+            Value::Error(text) if text.starts_with("OOM ") => refused += 1,
+            reply => assert!(reply == Value::bulk(&said)),
+        }
+        assert_eq!(client.line("GET small"), Value::bulk("again"));
+    }
+    assert!((10..40).contains(&refused), "{refused} of 40 were refused");
+    eventually("all memory is given back", || server.server.memory_of_clients() == 0);
+    assert_eq!(client.call(&[&b"SET"[..], b"other", &megabyte]), Value::ok());
+    assert_eq!(client.line("GET large"), Value::bulk(&megabyte));
+}
+
+#[test]
+fn wrong_passwords_come_late_and_end_the_connection() {
+    let server = start_with(Limits::default(), Some("right"));
+    let begin = Instant::now();
+    let mut client = server.client();
+    for guess in 0..5 {
+        let wrong = client.call(&["AUTH", &guess.to_string()]);
+        assert!(wrong.error().starts_with("WRONGPASS"), "{wrong:?}");
+        // Meanwhile nobody else waits.
+        let mut other = server.client();
+        assert_eq!(other.line("AUTH right"), Value::ok());
+    }
+    assert!(begin.elapsed() >= 5 * Duration::from_millis(500), "{:?}", begin.elapsed());
+    assert!(client.receive().is_err(), "the connection has ended");
+}
+
+/// Who opens a connection for each guess, and does not wait for the reply, is stopped all
+/// the same: ten guesses at once are looked at, and then two each second.
+#[test]
+fn many_connections_do_not_guess_faster() {
+    let server = start_with(Limits::default(), Some("right"));
+    let begin = Instant::now();
+    let mut clients: Vec<Client> = (0..60).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(&request(&["AUTH", "wrong"])).expect("it reads");
+    }
+    let (mut looked_at, mut refused) = (0, 0);
+    for client in &mut clients {
+        match client.receive().expect("a reply").error() {
+            error if error.starts_with("WRONGPASS") => looked_at += 1,
+            error if error.starts_with("ERR too many wrong passwords") => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(looked_at + refused, 60);
+    // Ten at once, one each half second, and a wait of at most four seconds.
+    let most = 10 + 8 + 2 * (begin.elapsed().as_secs() + 1);
+    assert!(looked_at <= most, "{looked_at} of 60 were looked at in {:?}", begin.elapsed());
 }

@@ -1,5 +1,5 @@
-//! The server over TCP: every command, pipelines against an oracle, limits, the page, and
-//! clients that nobody here wrote.
+//! The server over TCP: every command, pipelines against an oracle, limits, the page, web pages
+//! that attack, and clients that nobody here wrote.
 
 #[path = "../client/mod.rs"]
 mod client;
@@ -14,3 +14,4 @@ mod pipelines;
 #[cfg(target_os = "linux")]
 #[path = "../../../twiceshy-store/tests/store/small_disk.rs"]
 mod small_disk;
+mod web;

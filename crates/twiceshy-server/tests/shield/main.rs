@@ -4,6 +4,7 @@
 mod client;
 mod faults;
 mod harness;
+mod large;
 mod postgres;
 mod power;
 mod redis;

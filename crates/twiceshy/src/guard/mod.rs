@@ -439,6 +439,28 @@ impl<S: Store> Guard<S> {
         self.shard(digest).counters.was_fixed(digest)
     }
 
+    /// [`Guard::get_many`] where not all values may fit in memory. `take` sees each value
+    /// where the store has it, and returns what to keep of it, or `None` to end there; the
+    /// answers are those of the keys before.
+    ///
+    /// # Errors
+    /// [`Error::Remote`] when the store failed.
+    pub fn get_many_while<K: AsRef<[u8]>, T>(
+        &self,
+        keys: &[K],
+        mut take: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Vec<Option<T>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        for key in keys {
+            match self.find(key.as_ref(), &mut take)? {
+                None => values.push(None),
+                Some(Some(value)) => values.push(Some(value)),
+                Some(None) => break,
+            }
+        }
+        Ok(values)
+    }
+
     /// How it came by its filters.
     pub fn opened(&self) -> &Opened {
         &self.opened

@@ -1,6 +1,6 @@
 //! The live page: over HTTP, in a browser, and as numbers for Prometheus.
 
-mod browser;
+pub mod browser;
 mod http;
 mod looks;
 mod metrics;
