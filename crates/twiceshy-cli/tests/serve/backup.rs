@@ -33,6 +33,15 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Lets a writer stop, also when a test fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_store_that_is_served_is_copied_as_of_one_moment() {
     let directory = TempDir::new().expect("a directory");
@@ -46,6 +55,7 @@ fn a_store_that_is_served_is_copied_as_of_one_moment() {
     // Keys come one by one while copies are made: each copy has the first so many.
     let (stored, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
+        let stopping = Stopping(&stop);
         scope.spawn(|| {
             let mut client = process.client();
             for n in 0.. {
@@ -73,7 +83,7 @@ fn a_store_that_is_served_is_copied_as_of_one_moment() {
             }
             assert_eq!(copy.check(), Ok(0));
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
     });
     assert!(stored.load(Ordering::SeqCst) > 0);
     let secret = fs::metadata(backups.join("copy-0/secret")).expect("there is one");

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use twiceshy::Opened;
@@ -25,6 +25,15 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Lets a writer stop, also when a test fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// A writer puts keys 0, 1, 2, .. and takes each away again when there are a hundred more:
 /// a copy has those of some moment between its start and its end.
 fn is_of_one_moment<E: Engine>() {
@@ -37,8 +46,9 @@ fn is_of_one_moment<E: Engine>() {
     let others: Vec<_> = (0..5000).map(|n| (format!("other {n}"), "value")).collect();
     store.put_many(&others).expect("written");
     let key = |n: u64| format!("key {n}");
-    let (written, stop) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
+        let stopping = Stopping(&stop);
         scope.spawn(|| {
             for n in 0.. {
                 store.put(key(n), "value").expect("written");
@@ -46,7 +56,7 @@ fn is_of_one_moment<E: Engine>() {
                     assert!(store.remove(key(n - WINDOW)).expect("written"));
                 }
                 written.store(n + 1, Ordering::SeqCst);
-                if stop.load(Ordering::SeqCst) > 0 {
+                if stop.load(Ordering::SeqCst) {
                     break;
                 }
             }
@@ -72,7 +82,7 @@ fn is_of_one_moment<E: Engine>() {
             assert!((before..=after).contains(&(last + 1)), "{before}, {last}, {after}");
             assert_eq!(records, 5000 + found.len() as u64);
         }
-        stop.store(1, Ordering::SeqCst);
+        drop(stopping);
     });
     assert_eq!(names(&copies), ["0", "1", "2", "3"], "nothing else is left");
     store.close().expect("written");
@@ -105,9 +115,10 @@ fn what_cannot_be_copied_leaves_nothing() {
     };
     assert!(copy(&data, &to).contains("no store here"));
     assert!(!data.exists(), "it is not made");
-    let store = open::<Redb>(&data);
-    let records: Vec<_> = (0..200_000_u32).map(|n| (n.to_le_bytes(), "")).collect();
-    store.put_many(&records).expect("written");
+    // More than are written at once, so that it can be stopped in between.
+    let records = (0..70_000_u32).map(|n| (n.to_le_bytes(), ""));
+    let store = small().capacity(100_000).build::<Redb, _, _>(&data, records, &mut |_, _| ());
+    let store = store.expect("an empty directory");
     let stopped = store.backup_with(&to, &[], &mut |_, _| ControlFlow::Break(()));
     assert!(stopped.expect_err("stopped").to_string().contains("stopped"));
     // Whoever makes one of that name is not disturbed.
@@ -120,7 +131,7 @@ fn what_cannot_be_copied_leaves_nothing() {
     assert_eq!(names(&draft), ["lock", "records.redb"]);
     // But what a crash has left is.
     drop(lock);
-    assert_eq!(store.backup(&to).expect("nobody makes one"), 200_000);
+    assert_eq!(store.backup(&to).expect("nobody makes one"), 70_000);
     assert!(!draft.exists());
     assert!(store.backup(&to).expect_err("there is one").to_string().contains("exists already"));
     assert!(copy(&data, &wrong).contains("open already"), "{}", copy(&data, &wrong));
