@@ -93,6 +93,16 @@ impl Disk {
         state.struck = false;
     }
 
+    /// What readers see.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.state().seen.clone()
+    }
+
+    /// Changes a byte, as a bad disk does.
+    pub(super) fn damage(&self, at: usize) {
+        self.state().seen[at] ^= 0x10;
+    }
+
     /// The disk as the next process finds it; this process changes nothing any more.
     pub(super) fn after_a_crash(&self) -> Self {
         let mut state = self.state();

@@ -327,6 +327,35 @@ fn there_is_no_answer_while_a_write_is_undecided() {
     assert!(matches!(history.store().opened(), Opened::Empty));
 }
 
+/// A write that fails before it has changed anything finds, on opening the database again,
+/// that the last acknowledged one is damaged: `redb` would go back to the one before.
+#[test]
+fn an_acknowledged_write_is_not_rolled_back() {
+    let disk = Disk::default();
+    let options = EngineOptions { durability: Durability::Process, cache: 64 << 20 };
+    let path = Path::new("records.redb");
+    let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
+        panic!("it opens")
+    };
+    let digest = Digest::new([1, 1]);
+    store.write(&[(digest, Some(b"old"))]).expect("written");
+    store.write(&[(digest, Some(b"an old one of another length"))]).expect("written");
+    store.write(&[(digest, Some(b"new"))]).expect("written");
+    let bytes = disk.bytes();
+    let at = bytes.windows(3).position(|window| window == b"new").expect("it is there");
+    disk.damage(at);
+    // The file has to grow for it, which is the first thing that happens.
+    disk.fail_in(0, Fault::Refused);
+    let large = vec![7; 4 << 20];
+    store.write(&[(Digest::new([2, 2]), Some(&large))]).expect_err("it cannot grow");
+    assert!(disk.struck());
+    let mut seen = Vec::new();
+    let found = store.find(digest, &mut |record| seen = record.to_vec());
+    let text = found.expect_err("an older record would be a wrong one").to_string();
+    assert!(text.contains("twiceshy check"), "{text}");
+    assert!(seen.is_empty(), "{seen:?}");
+}
+
 /// The database is opened again and again while others read.
 #[test]
 fn readers_beside_failing_writes_get_right_answers_or_errors() {
