@@ -327,6 +327,44 @@ fn there_is_no_answer_while_a_write_is_undecided() {
     assert!(matches!(history.store().opened(), Opened::Empty));
 }
 
+/// A page that cannot be read, or over which `redb` panics, is an error of the read that
+/// needs it and of no other.
+#[test]
+fn a_bad_page_fails_one_read() {
+    let disk = Disk::default();
+    let options = EngineOptions { durability: Durability::Process, cache: 0 };
+    let path = Path::new("records.redb");
+    let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
+        panic!("it opens")
+    };
+    let digests: Vec<Digest> = (0..2000).map(|n| Digest::new([n << 50, n])).collect();
+    let changes: Vec<_> = digests.iter().map(|&digest| (digest, Some(&[7; 50][..]))).collect();
+    store.write(&changes).expect("written");
+    for (fault, advice) in [(Fault::Panics, "twiceshy check"), (Fault::Refused, "look at the disk")]
+    {
+        let mut struck = 0;
+        for (index, &digest) in digests.iter().enumerate().step_by(50) {
+            disk.fail_in(index as u64 % 3, fault);
+            let mut seen = 0;
+            let outcomes = [
+                store.find(digest, &mut |_| seen += 1).map(|_| ()),
+                store.read(digest..=digest, &mut |_, _| seen += 1),
+                store.read_many(&[digest..=digest], &mut |_, _, _| seen += 1),
+            ];
+            let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            assert_eq!((failed, seen), (usize::from(disk.struck()), 3 - failed), "{fault:?}");
+            for error in outcomes.into_iter().filter_map(Result::err) {
+                assert!(error.to_string().contains(advice), "{error}");
+            }
+            struck += failed;
+            disk.heal();
+            store.find(digest, &mut |_| seen += 1).expect("it was one read");
+            store.write(&[(digest, Some(b"new"))]).expect("it was one read");
+        }
+        assert!(struck > 10, "{fault:?} struck {struck} times");
+    }
+}
+
 /// A write that fails before it has changed anything finds, on opening the database again,
 /// that the last acknowledged one is damaged: `redb` would go back to the one before.
 #[test]
