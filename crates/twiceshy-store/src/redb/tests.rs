@@ -369,29 +369,31 @@ fn a_bad_page_fails_one_read() {
 /// that the last acknowledged one is damaged: `redb` would go back to the one before.
 #[test]
 fn an_acknowledged_write_is_not_rolled_back() {
-    let disk = Disk::default();
     let options = EngineOptions { durability: Durability::Process, cache: 64 << 20 };
     let path = Path::new("records.redb");
-    let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
-        panic!("it opens")
-    };
-    let digest = Digest::new([1, 1]);
-    store.write(&[(digest, Some(b"old"))]).expect("written");
-    store.write(&[(digest, Some(b"an old one of another length"))]).expect("written");
-    store.write(&[(digest, Some(b"new"))]).expect("written");
-    let bytes = disk.bytes();
-    let at = bytes.windows(3).position(|window| window == b"new").expect("it is there");
-    disk.damage(at);
-    // The file has to grow for it, which is the first thing that happens.
-    disk.fail_in(0, Fault::Refused);
-    let large = vec![7; 4 << 20];
-    store.write(&[(Digest::new([2, 2]), Some(&large))]).expect_err("it cannot grow");
-    assert!(disk.struck());
-    let mut seen = Vec::new();
-    let found = store.find(digest, &mut |record| seen = record.to_vec());
-    let text = found.expect_err("an older record would be a wrong one").to_string();
-    assert!(text.contains("twiceshy check"), "{text}");
-    assert!(seen.is_empty(), "{seen:?}");
+    // The first thing that happens: the file grows, or its first page is written.
+    for size in [4 << 20, 10] {
+        let disk = Disk::default();
+        let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
+            panic!("it opens")
+        };
+        let digest = Digest::new([1, 1]);
+        store.write(&[(digest, Some(b"old"))]).expect("written");
+        store.write(&[(digest, Some(b"an old one of another length"))]).expect("written");
+        store.write(&[(digest, Some(b"new"))]).expect("written");
+        let bytes = disk.bytes();
+        let at = bytes.windows(3).position(|window| window == b"new").expect("it is there");
+        disk.damage(at);
+        disk.fail_in(0, Fault::Refused);
+        let record = vec![7; size];
+        store.write(&[(Digest::new([2, 2]), Some(&record))]).expect_err("it is refused");
+        assert!(disk.struck());
+        let mut seen = Vec::new();
+        let found = store.find(digest, &mut |record| seen = record.to_vec());
+        let text = found.expect_err("an older record would be a wrong one").to_string();
+        assert!(text.contains("twiceshy check"), "{text}");
+        assert!(seen.is_empty(), "{seen:?}");
+    }
 }
 
 /// The database is opened again and again while others read.
