@@ -177,7 +177,8 @@ impl StorageBackend for Backend {
     }
 
     /// A read that fails unwinds to [`super::Redb`], except in a thread that writes:
-    /// `redb` holds locks there, and the whole transaction has to fail.
+    /// `redb` holds locks there, and the whole transaction has to fail. (Programs that
+    /// are built to abort on panics end here.)
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         match self.medium.read(offset, out) {
             Err(error) if !WRITING.get() => panic::resume_unwind(Box::new(ReadFailed(error))),
