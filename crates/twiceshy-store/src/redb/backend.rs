@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Bound;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::backends::FileBackend;
 use redb::{BackendError, StorageBackend};
@@ -41,10 +41,18 @@ pub(super) struct Trace {
     /// Whether a sync failed: the system may then have dropped any write since the
     /// last sync and still show it to readers until it needs the memory.
     sync_failed: AtomicBool,
-    /// Whether the first page was written, which is where a commit is decided.
-    header_written: AtomicBool,
+    /// The start of the file, where a commit is decided.
+    header: Mutex<Starts>,
     /// The reason of the last failure.
     reason: Mutex<Option<(io::ErrorKind, String)>>,
+}
+
+/// What was written to the start of the file.
+#[derive(Debug, Default)]
+struct Starts {
+    last: Vec<u8>,
+    /// With the last commit that succeeded.
+    committed: Vec<u8>,
 }
 
 impl Trace {
@@ -52,7 +60,13 @@ impl Trace {
     pub(super) fn clear(&self) {
         self.failed.store(false, Ordering::Relaxed);
         self.sync_failed.store(false, Ordering::Relaxed);
-        self.header_written.store(false, Ordering::Relaxed);
+        let mut starts = self.starts();
+        let Starts { last, committed } = &mut *starts;
+        committed.clone_from(last);
+    }
+
+    fn starts(&self) -> MutexGuard<'_, Starts> {
+        self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -63,8 +77,12 @@ impl Trace {
         self.sync_failed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn header_written(&self) -> bool {
-        self.header_written.load(Ordering::Relaxed)
+    /// Whether a file still has the start that the last commit gave it.
+    pub(super) fn has_committed_start(&self, medium: &dyn StorageBackend) -> io::Result<bool> {
+        let committed = self.starts().committed.clone();
+        let mut found = vec![0; committed.len()];
+        medium.read(0, &mut found)?;
+        Ok(found == committed)
     }
 
     /// Takes the reason of the last failure.
@@ -159,7 +177,8 @@ impl StorageBackend for Backend {
     }
 
     /// A read that fails unwinds to [`super::Redb`], except in a thread that writes:
-    /// `redb` holds locks there, and the whole transaction has to fail.
+    /// `redb` holds locks there, and the whole transaction has to fail. (Programs that
+    /// are built to abort on panics end here.)
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         match self.medium.read(offset, out) {
             Err(error) if !WRITING.get() => panic::resume_unwind(Box::new(ReadFailed(error))),
@@ -172,7 +191,9 @@ impl StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.trace.header_written.fetch_or(offset == 0, Ordering::Relaxed);
+        if offset == 0 {
+            data.clone_into(&mut self.trace.starts().last);
+        }
         self.trace.note(self.medium.write(offset, data))
     }
 

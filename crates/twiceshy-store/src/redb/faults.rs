@@ -29,6 +29,9 @@ pub(super) enum Fault {
     Dropped,
     /// Every access is refused from this one on.
     Sticks,
+    /// A read panics, as `redb` may do over a page that makes no sense. Other accesses are
+    /// refused.
+    Panics,
     /// Syncs from this access on say that all is well and save nothing.
     Lies,
 }
@@ -91,6 +94,16 @@ impl Disk {
         let mut state = self.state();
         state.room = Some(state.taken.len() + (bytes / BLOCK) as usize);
         state.struck = false;
+    }
+
+    /// What readers see.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.state().seen.clone()
+    }
+
+    /// Changes a byte, as a bad disk does.
+    pub(super) fn damage(&self, at: usize) {
+        self.state().seen[at] ^= 0x10;
     }
 
     /// The disk as the next process finds it; this process changes nothing any more.
@@ -186,8 +199,13 @@ impl StorageBackend for Disk {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.state();
-        if state.strikes().is_some() {
-            return Err(eio());
+        match state.strikes() {
+            None => (),
+            Some(Fault::Panics) => {
+                drop(state);
+                panic!("a page makes no sense");
+            }
+            Some(_) => return Err(eio()),
         }
         let start = offset as usize;
         let bytes = state.seen.get(start..start + out.len());

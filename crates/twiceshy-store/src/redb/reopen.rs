@@ -99,9 +99,13 @@ impl Redb {
     }
 
     /// Opens the medium, and tells whether `redb` had to repair it: every page has been
-    /// verified then. `rolls_back`: if the last commit is not whole, the one before it
-    /// may take its place.
-    fn database(&self, rolls_back: bool) -> Result<(Database, bool), DatabaseError> {
+    /// verified then.
+    ///
+    /// If the last commit in the file is not whole, the one before it takes its place.
+    /// Not so if it is `first` no more and the file starts as the last successful commit
+    /// left it: that one is damaged then, and must not be lost without a word. A failed
+    /// commit overwrites the place of the one before that.
+    fn database(&self, first: bool) -> Result<(Database, bool), DatabaseError> {
         /// How far `redb` is with a repair when it has found that the last commit is
         /// not whole.
         const ROLLS_BACK: std::ops::Range<f64> = 0.2..0.4;
@@ -113,6 +117,7 @@ impl Redb {
         if self.trace.sync_failed() {
             write_again(&backend)?;
         }
+        let rolls_back = first || !self.trace.has_committed_start(&*backend.medium)?;
         let repaired = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&repaired);
         let mut builder = Builder::new();
@@ -166,13 +171,10 @@ impl Redb {
             reason.map(|(kind, text)| self.explained(kind, &text))
         };
         let reason = noted().unwrap_or_else(|| self.damaged(error));
-        // No later commit than the last one that succeeded can be lost: a commit
-        // overwrites the slot of the one before that in the first page.
-        let rolls_back = self.trace.header_written();
         let old = writing.database.take();
         let opened = while_writing(|| {
             drop(old);
-            let (database, _) = self.database(rolls_back)?;
+            let (database, _) = self.database(false)?;
             let records = latest(&database)?;
             Ok((database, records))
         });

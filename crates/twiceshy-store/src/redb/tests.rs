@@ -327,6 +327,75 @@ fn there_is_no_answer_while_a_write_is_undecided() {
     assert!(matches!(history.store().opened(), Opened::Empty));
 }
 
+/// A page that cannot be read, or over which `redb` panics, is an error of the read that
+/// needs it and of no other.
+#[test]
+fn a_bad_page_fails_one_read() {
+    let disk = Disk::default();
+    let options = EngineOptions { durability: Durability::Process, cache: 0 };
+    let path = Path::new("records.redb");
+    let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
+        panic!("it opens")
+    };
+    let digests: Vec<Digest> = (0..2000).map(|n| Digest::new([n << 50, n])).collect();
+    let changes: Vec<_> = digests.iter().map(|&digest| (digest, Some(&[7; 50][..]))).collect();
+    store.write(&changes).expect("written");
+    for (fault, advice) in [(Fault::Panics, "twiceshy check"), (Fault::Refused, "look at the disk")]
+    {
+        let mut struck = 0;
+        for (index, &digest) in digests.iter().enumerate().step_by(50) {
+            disk.fail_in(index as u64 % 3, fault);
+            let mut seen = 0;
+            let outcomes = [
+                store.find(digest, &mut |_| seen += 1).map(|_| ()),
+                store.read(digest..=digest, &mut |_, _| seen += 1),
+                store.read_many(&[digest..=digest], &mut |_, _, _| seen += 1),
+            ];
+            let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+            assert_eq!((failed, seen), (usize::from(disk.struck()), 3 - failed), "{fault:?}");
+            for error in outcomes.into_iter().filter_map(Result::err) {
+                assert!(error.to_string().contains(advice), "{error}");
+            }
+            struck += failed;
+            disk.heal();
+            store.find(digest, &mut |_| seen += 1).expect("it was one read");
+            store.write(&[(digest, Some(b"new"))]).expect("it was one read");
+        }
+        assert!(struck > 10, "{fault:?} struck {struck} times");
+    }
+}
+
+/// A write that fails before it has changed anything finds, on opening the database again,
+/// that the last acknowledged one is damaged: `redb` would go back to the one before.
+#[test]
+fn an_acknowledged_write_is_not_rolled_back() {
+    let options = EngineOptions { durability: Durability::Process, cache: 64 << 20 };
+    let path = Path::new("records.redb");
+    // The first thing that happens: the file grows, or its first page is written.
+    for size in [4 << 20, 10] {
+        let disk = Disk::default();
+        let Ok(store) = Redb::over(Box::new(disk.clone()), path, &options, false) else {
+            panic!("it opens")
+        };
+        let digest = Digest::new([1, 1]);
+        store.write(&[(digest, Some(b"old"))]).expect("written");
+        store.write(&[(digest, Some(b"an old one of another length"))]).expect("written");
+        store.write(&[(digest, Some(b"new"))]).expect("written");
+        let bytes = disk.bytes();
+        let at = bytes.windows(3).position(|window| window == b"new").expect("it is there");
+        disk.damage(at);
+        disk.fail_in(0, Fault::Refused);
+        let record = vec![7; size];
+        store.write(&[(Digest::new([2, 2]), Some(&record))]).expect_err("it is refused");
+        assert!(disk.struck());
+        let mut seen = Vec::new();
+        let found = store.find(digest, &mut |record| seen = record.to_vec());
+        let text = found.expect_err("an older record would be a wrong one").to_string();
+        assert!(text.contains("twiceshy check"), "{text}");
+        assert!(seen.is_empty(), "{seen:?}");
+    }
+}
+
 /// The database is opened again and again while others read.
 #[test]
 fn readers_beside_failing_writes_get_right_answers_or_errors() {
