@@ -182,7 +182,7 @@ pub(crate) enum Tags {
 /// | `sweep` | broom: ranges of digests (of one key on average) that each adaptation rehashes, 1 to 64 | 4 |
 /// | `ghosts` | broom: 0 forgets removed keys, and whoever removes and inserts keys can bring false positives back | 1 |
 /// | `search` | for a cell: `bfs` or `walk` | `bfs` |
-/// | `full` | without one: `error`, `rebuild` (quotient filters: the same as `error`) or `grow` | `rebuild` |
+/// | `full` | without one: `error`, `rebuild` (quotient filters: the same as `error`) or `grow` (at its capacity) | `rebuild` |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(crate) kind: Kind,

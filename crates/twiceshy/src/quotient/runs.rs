@@ -15,13 +15,12 @@
 //! The k-th occupied quotient owns the run with the k-th runend: rank, then
 //! select. A block's offset says how many slots from its first on belong to
 //! runs of earlier blocks, so both can start at the block. Offsets have a byte;
-//! one that does not fit is in a map beside the blocks, so a run may be as long
+//! one that does not fit is in a list beside the blocks, so a run may be as long
 //! as it likes.
 //!
 //! Nothing wraps around: runs that pass the last quotient's slot go on into
 //! blocks behind it, which are added as needed.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::bits::word::{Words, Work, WorkOn, low_bits, rank, tuned};
@@ -29,15 +28,16 @@ use crate::bits::word::{Words, Work, WorkOn, low_bits, rank, tuned};
 use super::block::{Blocks, Bytes, Head, Layout, SLOTS, Within};
 use super::glance::ByteBlocks;
 
-/// The byte of an offset that is in the map.
+/// The byte of an offset that is in the list.
 const LONG: u8 = u8::MAX;
 
 /// Runs of remainders, one for each occupied quotient.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Runs {
     pub(super) blocks: Blocks,
-    /// The offsets of [`LONG`] and more, by block.
-    long_offsets: BTreeMap<usize, usize>,
+    /// The blocks with offsets of [`LONG`] and more, in order, and these offsets: a list,
+    /// whose memory can be counted.
+    long_offsets: Vec<(usize, usize)>,
     pub(super) quotients: usize,
     pub(super) len: usize,
 }
@@ -77,7 +77,7 @@ impl Runs {
     /// bits and `extra` bytes a block for a variant's own use.
     pub(crate) fn new(quotients: usize, width: u32, extra: usize) -> Self {
         let blocks = Blocks::new(Self::blocks_for(quotients), width, extra);
-        Runs { blocks, long_offsets: BTreeMap::new(), quotients, len: 0 }
+        Runs { blocks, long_offsets: Vec::new(), quotients, len: 0 }
     }
 
     /// Blocks at first: one more than the quotients need. At a load of 0.95 the
@@ -106,10 +106,10 @@ impl Runs {
         self.blocks.width()
     }
 
-    /// Memory held, in bits. A node of the map is at least half full.
+    /// Memory held, in bits.
     pub(crate) fn bits(&self) -> usize {
-        let entry = 2 * size_of::<(usize, usize)>() * 8;
-        self.blocks.bits() + self.long_offsets.len() * entry
+        let entry = size_of::<(usize, usize)>() * 8;
+        self.blocks.bits() + self.long_offsets.capacity() * entry
     }
 
     #[inline]
@@ -470,16 +470,38 @@ impl Runs {
     #[inline]
     fn offset(&self, block: usize) -> usize {
         match self.blocks.offset(block) {
-            LONG => self.long_offsets[&block],
+            LONG => self.long_offset(block),
             short => usize::from(short),
         }
+    }
+
+    /// An offset of [`LONG`] or more.
+    #[cold]
+    fn long_offset(&self, block: usize) -> usize {
+        let at = self.find_long(block).expect("a long offset is in the list");
+        self.long_offsets[at].1
+    }
+
+    /// Where a block is in the list, or would be.
+    fn find_long(&self, block: usize) -> Result<usize, usize> {
+        self.long_offsets.binary_search_by_key(&block, |&(block, _)| block)
+    }
+
+    /// The long offsets of some blocks.
+    fn long_offsets_of(&mut self, blocks: &Range<usize>) -> &mut [(usize, usize)] {
+        let [start, end] = [blocks.start, blocks.end]
+            .map(|bound| self.long_offsets.partition_point(|&(block, _)| block < bound));
+        &mut self.long_offsets[start..end]
     }
 
     /// The offset of a block that had none.
     pub(super) fn set_offset(&mut self, block: usize, offset: usize) {
         self.blocks.set_offset(block, offset_byte(offset));
         if offset_byte(offset) == LONG {
-            self.long_offsets.insert(block, offset);
+            match self.find_long(block) {
+                Ok(at) => self.long_offsets[at].1 = offset,
+                Err(at) => self.long_offsets.insert(at, (block, offset)),
+            }
         }
     }
 
@@ -506,13 +528,15 @@ impl Runs {
         }
     }
 
-    /// The same in the map, in one pass: a run of n slots has n / 64 of them.
+    /// The same in the list, in one pass: a run of n slots has n / 64 of them.
     #[cold]
     fn raise_long_offsets(&mut self, blocks: Range<usize>) {
-        self.long_offsets.range_mut(blocks.clone()).for_each(|(_, offset)| *offset += 1);
+        self.long_offsets_of(&blocks).iter_mut().for_each(|(_, offset)| *offset += 1);
         for block in blocks {
-            if self.blocks.offset(block) == LONG {
-                self.long_offsets.entry(block).or_insert(usize::from(LONG));
+            if self.blocks.offset(block) == LONG
+                && let Err(at) = self.find_long(block)
+            {
+                self.long_offsets.insert(at, (block, usize::from(LONG)));
             }
         }
     }
@@ -534,18 +558,21 @@ impl Runs {
         }
     }
 
-    /// The same in the map.
+    /// The same in the list.
     #[cold]
     fn lower_long_offsets(&mut self, blocks: Range<usize>) {
         let mut short_again = Vec::new();
-        for (&block, offset) in self.long_offsets.range_mut(blocks) {
+        for (block, offset) in self.long_offsets_of(&blocks) {
             *offset -= 1;
             if offset_byte(*offset) != LONG {
-                short_again.push(block);
+                short_again.push(*block);
             }
         }
+        if short_again.is_empty() {
+            return;
+        }
+        self.long_offsets.retain(|&(_, offset)| offset_byte(offset) == LONG);
         for block in short_again {
-            self.long_offsets.remove(&block);
             self.blocks.set_offset(block, LONG - 1);
         }
     }
@@ -578,7 +605,7 @@ impl Runs {
         let blocks = Blocks::from_bytes(data, width, extra)
             .filter(|blocks| blocks.count() >= quotients.div_ceil(SLOTS).max(1))
             .ok_or_else(|| format!("{} bytes are no blocks of {quotients} slots", data.len()))?;
-        let mut runs = Runs { blocks, long_offsets: BTreeMap::new(), quotients, len: 0 };
+        let mut runs = Runs { blocks, long_offsets: Vec::new(), quotients, len: 0 };
         runs.len = runs.iter().map(|(_, run)| run.len()).sum();
         runs.long_offsets =
             runs.offsets().enumerate().filter(|&(_, offset)| offset_byte(offset) == LONG).collect();
@@ -631,7 +658,7 @@ impl Runs {
             }
             if offset_byte(offset) == LONG {
                 long += 1;
-                if self.long_offsets.get(&block) != Some(&offset) {
+                if self.find_long(block).map(|at| self.long_offsets[at].1) != Ok(offset) {
                     return Err(format!("block {block} has lost its long offset of {offset}"));
                 }
             }
