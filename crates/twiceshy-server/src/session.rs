@@ -56,9 +56,9 @@ const PROBES: usize = 16;
 const AT_ONCE: usize = 1 << 20;
 
 /// How long a connection may work before others have their turn.
-const TURN: Duration = Duration::from_millis(1);
+const TURN: Duration = Duration::from_micros(250);
 
-/// Keys and commands between two looks at the clock.
+/// Keys and small commands between two looks at the clock.
 const WORK: usize = 64;
 
 /// One connection, and what it has said of itself.
@@ -406,6 +406,9 @@ impl<'a> Session<'a> {
                         if let Some(timed) = command.timed() {
                             self.server.latency.of(timed).record(self.read_at.elapsed(), 1);
                         }
+                        if !matches!(command, Command::Connection(_)) {
+                            self.breathe(WORK).await;
+                        }
                     }
                     Err(reply) => self.reply(reply),
                 }
@@ -472,8 +475,11 @@ impl<'a> Session<'a> {
                     self.answered += values.len() as u64;
                     let bytes = self.replies.len();
                     values.into_iter().for_each(|value| self.replies.value(value));
+                    let mut work = (self.replies.len() - bytes) >> 10;
                     least = 0;
                     if let Some(size) = next {
+                        // To find out how large it is may have taken as long as to get it.
+                        work += WORK;
                         match self.make_room_for_value(self.replies.len(), size) {
                             Ok(size) => least = size,
                             Err(NoRoom::Yet) => return done,
@@ -483,7 +489,7 @@ impl<'a> Session<'a> {
                             }
                         }
                     }
-                    self.breathe((self.replies.len() - bytes) >> 10).await;
+                    self.breathe(work).await;
                 }
                 // Each by itself: the filter may know that some are absent.
                 Err(_) if asked.len() > 1 => alone = true,
