@@ -146,7 +146,7 @@ pub fn repair(
         let path = patient.directory.join(SECRET);
         return Err(Error::Secret { path, reason: "is missing".into() });
     };
-    let Examined { report, commit } = patient.examine(progress)?;
+    let Examined { mut report, commit } = patient.examine(progress)?;
     let options = EngineOptions { durability: Durability::Process, cache: 64 << 20 };
     let mut place = Place::<Redb>::open(to, patient.purpose, &options)?;
     place.use_secret(hasher)?;
@@ -157,6 +157,8 @@ pub fn repair(
         }
     }
     place.engine.sync().map_err(twiceshy::Error::Remote)?;
+    // A damaged link may show a record twice, as it is and as it was.
+    report.records = place.engine.count().map_err(twiceshy::Error::Remote)?;
     let (guard, files, origin) = place.guard(&Options::default().guard, progress)?;
     Kept::new(guard, files, origin).close()?;
     Ok(report)
