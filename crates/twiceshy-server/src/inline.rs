@@ -80,7 +80,7 @@ pub(crate) fn is_foreign(line: &[u8]) -> bool {
     let Some(first) = words.next() else { return false };
     first.contains(&b':')
         || METHODS.iter().any(|method| first.eq_ignore_ascii_case(method))
-        || words.last().is_some_and(|last| {
+        || words.next_back().is_some_and(|last| {
             last.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"HTTP/"))
         })
 }

@@ -578,7 +578,7 @@ impl<'a> Session<'a> {
             Command::Added(keys) => counted(backend.added(keys).await),
             Command::Removed(keys) => counted(backend.removed(keys).await),
             Command::Snapshot => backend.snapshot().await.map(|()| Reply::OK),
-            Command::Backup(name) => self.server.backup(&name).await.map(Reply::count),
+            Command::Backup(name) => self.server.backup(name).await.map(Reply::count),
             Command::Dbsize => backend.count().await.map(Reply::count),
             Command::Stats => Ok(info::stats(self.server)),
             Command::Info(words) => {

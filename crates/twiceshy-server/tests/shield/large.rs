@@ -89,9 +89,9 @@ fn sent(direct: &mut Client) -> u64 {
 fn from_postgres() {
     let server = PostgresServer::start();
     server.sql("CREATE TABLE t (k integer PRIMARY KEY, v text);");
-    for key in 0..SIZES.len() {
+    for (key, size) in SIZES.iter().enumerate() {
         let letter = char::from(b'a' + key as u8);
-        server.sql(&format!("INSERT INTO t VALUES ({key}, repeat('{letter}', {}))", SIZES[key]));
+        server.sql(&format!("INSERT INTO t VALUES ({key}, repeat('{letter}', {size}))"));
     }
     let directory = TempDir::new().expect("a directory");
     let table = table(&server.address(), "t", "k", Some("v"));
