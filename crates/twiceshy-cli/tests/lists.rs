@@ -125,7 +125,7 @@ fn binary_input_is_refused_and_nothing_is_built() {
     let folder = Folder::new();
     folder.write("good", LIST);
     assert_eq!(folder.json("build good -o f", b"")["keys"], 3);
-    let noise: Vec<u8> = (0..4096_u32).map(|n| (n * n >> 3) as u8).collect();
+    let noise: Vec<u8> = (0..4096_u32).map(|n| ((n * n) >> 3) as u8).collect();
     let mut cut = gzip(LIST);
     cut.truncate(cut.len() - 9);
     let mut changed = gzip(LIST);
