@@ -13,25 +13,23 @@ use harness::{Random, SPECS};
 fn changed_filters_are_refused_or_right() {
     const CASES: u64 = 3000;
     let mut random = Random(16);
-    for which in 0..SPECS.len() {
+    for (which, spec) in (0..).zip(SPECS) {
         let mut loaded = 0;
         for _ in 0..CASES {
             // One change, or two or three.
             let length = 6 + random.next() as usize % 20;
             let mut bytes = random.bytes(length);
-            bytes[0] = u8::try_from(which).expect("a short list");
+            bytes[0] = which;
             loaded += u64::from(load_changed(&bytes) == Outcome::Loaded);
         }
-        assert!(loaded < CASES, "{}: nothing is ever refused", SPECS[which]);
-        println!("{}: {loaded} of {CASES} loaded", SPECS[which]);
+        // Else nothing behind the checksums was reached, or nothing was changed.
+        assert!(0 < loaded && loaded < CASES, "{spec}: {loaded} of {CASES}");
     }
 }
 
-/// Without a change, all load.
 #[test]
 fn unchanged_filters_load() {
-    for which in 0..SPECS.len() {
-        let which_byte = u8::try_from(which).expect("a short list");
-        assert_eq!(load_changed(&[which_byte, 1, 1]), Outcome::Loaded, "{}", SPECS[which]);
+    for (which, spec) in (0..).zip(SPECS) {
+        assert_eq!(load_changed(&[which, 1, 1]), Outcome::Loaded, "{spec}");
     }
 }

@@ -108,7 +108,7 @@ pub fn load_changed(bytes: &[u8]) -> Outcome {
     let choices = &mut Choices::new(bytes);
     let which = usize::from(choices.byte()) % SPECS.len();
     let mut file = file(which, u64::from(choices.byte() % 4));
-    if choices.byte() % 16 == 0 {
+    if choices.byte().is_multiple_of(16) {
         // Each is whole, and they do not belong together.
         file.remote = self::file(which, 9).remote;
     }
