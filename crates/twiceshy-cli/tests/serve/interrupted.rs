@@ -70,9 +70,9 @@ fn entries(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("one").file_name().into_string().expect("text")).collect()
 }
 
-/// Waits until records are being written below a directory.
+/// Waits until records are being written below a directory: an empty file has 1.5 MiB.
 fn wait_until_it_stores(directory: &Path) {
-    let is_large = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 1 << 20);
+    let is_large = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() > 8 << 20);
     eventually("records are written", || {
         let below = fs::read_dir(directory).into_iter().flatten().flatten();
         let mut below = below.map(|entry| entry.path().join("records.redb"));

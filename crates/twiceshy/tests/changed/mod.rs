@@ -6,3 +6,4 @@
 pub mod allocations;
 pub mod mutation;
 pub mod saved;
+pub mod snapshot;

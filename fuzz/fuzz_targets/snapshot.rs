@@ -1,0 +1,11 @@
+//! A guard's snapshot whose bytes were changed, with checksums that are right.
+#![no_main]
+
+#[path = "../../crates/twiceshy/tests/changed/mod.rs"]
+mod changed;
+#[path = "../../crates/twiceshy/tests/harness/mod.rs"]
+mod harness;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    changed::snapshot::open_changed(bytes);
+});
