@@ -456,14 +456,23 @@ impl<S: Store> Guard<S> {
         mut take: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<Vec<Option<T>>> {
         let mut values = Vec::with_capacity(keys.len());
-        for key in keys {
-            match self.find(key.as_ref(), &mut take)? {
-                None => values.push(None),
-                Some(Some(value)) => values.push(Some(value)),
-                Some(None) => break,
+        let visited = self.for_each_digest(keys, |key, digest| {
+            let found = if self.is_absent(digest) {
+                None
+            } else {
+                self.verify(digest, key, &mut take).map_err(Some)?
+            };
+            match found {
+                // The end, and no error.
+                Some(None) => return Err(None),
+                found => values.push(found.flatten()),
             }
+            Ok(())
+        });
+        match visited {
+            Ok(()) | Err(None) => Ok(values),
+            Err(Some(error)) => Err(error),
         }
-        Ok(values)
     }
 
     /// How it came by its filters.

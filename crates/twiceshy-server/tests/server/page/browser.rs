@@ -22,6 +22,15 @@ pub enum Scheme {
 /// The page's elements after its script has run for some seconds of its own time;
 /// `None` where there is no browser and need not be one.
 pub fn dom(address: SocketAddr, scheme: Scheme) -> Option<String> {
+    visit(&format!("http://{address}/"), scheme)
+}
+
+/// A host name that the browser takes for this machine, as after DNS rebinding. To the
+/// browser it is not a secure origin, as 127.0.0.1 is.
+pub const ELSEWHERE: &str = "attacker.test";
+
+/// [`dom`] of an address, perhaps one of [`ELSEWHERE`].
+pub fn visit(url: &str, scheme: Scheme) -> Option<String> {
     if !have("chromium") {
         return None;
     }
@@ -33,7 +42,8 @@ pub fn dom(address: SocketAddr, scheme: Scheme) -> Option<String> {
     command.arg(format!("--user-data-dir={}", profile.path().display()));
     let scheme = u8::from(scheme == Scheme::Light);
     command.arg(format!("--blink-settings=preferredColorScheme={scheme}"));
-    command.arg("--dump-dom").arg(format!("http://{address}/"));
+    command.arg(format!("--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"));
+    command.arg("--dump-dom").arg(url);
     let output = command.output().expect("chromium runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "chromium failed: {errors}");
