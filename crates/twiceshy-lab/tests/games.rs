@@ -125,10 +125,8 @@ fn every_filter_plays_every_game() {
                 "plain" | "plain-full" | "simplified" | "rsqf" => ASK_TWICE.contains(&attack),
                 _ => false,
             };
-            let never = match label {
-                "uncompressed" | "telescoping-reseed" | "broom" | "broom-faithful" => true,
-                _ => false,
-            };
+            let never =
+                matches!(label, "uncompressed" | "telescoping-reseed" | "broom" | "broom-faithful");
             println!("{} wins {won} of 10 against {}", attack.name(), entrant.name);
             assert!(!always || won == 10, "{}: {won} of 10, {}", attack.name(), entrant.name);
             assert!(!never || won < 5, "{}: {won} of 10, {}", attack.name(), entrant.name);

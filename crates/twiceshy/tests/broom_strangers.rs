@@ -25,8 +25,14 @@ fn play<F: Filter, M: Clone>(
             0..=39 => filter.insert(digest, as_remote(&mut remote)).map(drop),
             40..=59 => filter.remove(digest, as_remote(&mut remote)).map(drop),
             60..=96 => filter.adapt(digest, as_remote(&mut remote)).map(drop),
-            97..=98 => Ok(earlier = remote.clone()),
-            _ => Ok(remote = earlier.clone()),
+            97..=98 => {
+                earlier = remote.clone();
+                Ok(())
+            }
+            _ => {
+                remote = earlier.clone();
+                Ok(())
+            }
         };
         // A full filter, or one whose growth the strangers forbid, is no concern here.
         drop(outcome);
