@@ -49,28 +49,32 @@ impl<E: Engine> Source<'_, E> {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         fs::metadata(parent).map_err(failed("find the directory", parent))?;
         let draft = parent.join(format!(".{}.unfinished", name.display()));
-        // Whoever else makes a backup of this name is told, here, that it is being made.
-        let files = Files::new(&draft)?;
-        let copied = self.fill(files, &draft, to, progress);
+        // A link may lead to anything.
+        if fs::symlink_metadata(&draft).is_ok_and(|found| !found.is_dir()) {
+            return Err(refused(&draft, "is in the way, and is no directory; remove it"));
+        }
+        // Another backup to the same name is refused here, while this one is made.
+        let mut files = Files::new(&draft)?;
+        files.clear(self.name, self.others)?;
+        let copied = self.fill(&mut files, &draft, to, progress);
         if copied.is_err() {
             // It would only take room.
-            let _ = fs::remove_dir_all(&draft);
+            files.discard(self.name, self.others);
         }
         copied
     }
 
     fn fill(
         &self,
-        mut files: Files,
+        files: &mut Files,
         draft: &Path,
         to: &Path,
         progress: CopyProgress<'_>,
     ) -> Result<u64> {
-        files.clear()?;
         let path = draft.join(self.name);
         let options = EngineOptions { durability: Durability::Process, cache: CACHE };
         let copy = E::open(&path, &options).map_err(not_opened(&path))?;
-        files.opened(&path)?;
+        files.opened(&path, true)?;
         let records = self.copy_records(&copy, to, progress)?;
         copy.sync().map_err(twiceshy::Error::Remote)?;
         drop(copy);

@@ -103,8 +103,7 @@ impl fmt::Display for Damage {
 }
 
 /// Verifies a directory that nobody has open, and changes nothing in it. `progress` is
-/// told how many bytes of how many have been read. Takes 16 bytes of memory per key if
-/// there is a snapshot to compare.
+/// told how many bytes of how many have been read. Takes 16 bytes of memory per key.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -368,6 +367,10 @@ impl<'a> Findings<'a> {
             let name = self.patient.purpose.file_name();
             self.file(name, "its records are not in order".into());
         }
+        if self.header().is_none() && self.report.records > 0 && self.report.is_whole() {
+            let name = self.patient.purpose.file_name();
+            self.file(name, "it has no header: an earlier build was interrupted".into());
+        }
     }
 
     fn record(&mut self, digest: Digest, value: &[u8], sound: bool, hasher: Option<&KeyHasher>) {
@@ -389,7 +392,10 @@ impl<'a> Findings<'a> {
     fn secret(&mut self, hasher: Option<&KeyHasher>) {
         match (hasher, self.header()) {
             (Some(hasher), Some(header)) if header.check(hasher).is_err() => {
-                self.file(SECRET, "it is not that of the store, or of another version".into());
+                self.file(
+                    SECRET,
+                    "does not belong to this store, or is from another version".into(),
+                );
             }
             (None, Some(_)) if self.report.damage.iter().all(|damage| !is_secret(damage)) => {
                 self.file(SECRET, "it is missing".into());

@@ -9,9 +9,11 @@
 //!   lock              empty; locked while the directory is open
 //! ```
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use twiceshy::KeyHasher;
 
@@ -27,6 +29,8 @@ pub(crate) struct Files {
     directory: PathBuf,
     /// The engine's file or folder, from when it is opened until [`Files::close`].
     engine: Option<PathBuf>,
+    /// Whether the state that is left is known to be the latest one of this directory.
+    seals: AtomicBool,
     /// Engines lock their files when there are some; what comes before, the making
     /// of them, is under this lock. The system unlocks it when it is closed.
     _lock: File,
@@ -40,7 +44,12 @@ impl Files {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let lock = opened.map_err(failed("open", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Files { directory: directory.into(), engine: None, _lock: lock }),
+            Ok(()) => Ok(Files {
+                directory: directory.into(),
+                engine: None,
+                seals: AtomicBool::new(false),
+                _lock: lock,
+            }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { path: directory.into() }),
             Err(TryLockError::Error(error)) => Err(failed("lock", &path)(error)),
         }
@@ -90,10 +99,23 @@ impl Files {
         seal::is_intact(&self.directory, engine)
     }
 
-    /// The engine has been opened and may write from now on.
-    pub(crate) fn opened(&mut self, engine: &Path) -> Result<()> {
-        self.engine = Some(engine.into());
+    /// The engine is about to be opened, and may write from then on.
+    pub(crate) fn break_seal(&self) -> Result<()> {
         seal::break_open(&self.directory).map_err(failed("write to", &self.directory))
+    }
+
+    /// The engine has been opened. What it leaves is noted when it is closed if it
+    /// `was_intact`; else only after [`Files::seal_when_closed`], for a restored store that
+    /// was only looked at is still a restored one.
+    pub(crate) fn opened(&mut self, engine: &Path, was_intact: bool) -> Result<()> {
+        self.engine = Some(engine.into());
+        self.seals = AtomicBool::new(was_intact);
+        self.break_seal()
+    }
+
+    /// The store has a generation of its own by now: it is not that of a copy.
+    pub(crate) fn seal_when_closed(&self) {
+        self.seals.store(true, Ordering::Relaxed);
     }
 
     /// The engine's file or folder, when it is open.
@@ -103,29 +125,54 @@ impl Files {
 
     /// The engine has been closed: notes what it left. Dropping does the same.
     pub(crate) fn close(&mut self) {
-        if let Some(engine) = self.engine.take() {
+        if let Some(engine) = self.engine.take()
+            && self.seals.load(Ordering::Relaxed)
+        {
             // Without it the next to open the files verifies them.
             let _ = seal::close(&self.directory, &engine);
         }
     }
 
-    /// Removes what an unfinished backup has left.
-    pub(crate) fn clear(&self) -> Result<()> {
-        let remove = || {
-            for entry in fs::read_dir(&self.directory)? {
-                let entry = entry?;
-                if entry.file_name() == LOCK {
-                    continue;
-                }
-                if entry.file_type()?.is_dir() {
-                    fs::remove_dir_all(entry.path())?;
-                } else {
-                    fs::remove_file(entry.path())?;
-                }
-            }
-            Ok(())
+    /// Removes everything of ours: the engine's files, called `engine`, those that go with
+    /// every store, and `others`.
+    ///
+    /// # Errors
+    /// [`Error::Directory`] if there is anything else; nothing is removed then.
+    pub(crate) fn clear(&self, engine: &Path, others: &[(&str, &[u8])]) -> Result<()> {
+        let names = [SECRET, SNAPSHOT, seal::NAME].into_iter();
+        let names: Vec<&str> = names.chain(others.iter().map(|(name, _)| *name)).collect();
+        let is_ours = |name: &OsStr| {
+            let plain = name.to_str().map(|name| name.strip_suffix(".new").unwrap_or(name));
+            name == engine || name == LOCK || plain.is_some_and(|name| names.contains(&name))
         };
-        remove().map_err(failed("clear", &self.directory))
+        let list = || -> io::Result<Vec<DirEntry>> { fs::read_dir(&self.directory)?.collect() };
+        let entries = list().map_err(failed("list", &self.directory))?;
+        if let Some(other) = entries.iter().find(|entry| !is_ours(&entry.file_name())) {
+            let reason = format!(
+                "it is left over from an unfinished backup, but has a file that is not part of \
+                 one ({}); remove the directory if nobody needs it",
+                other.path().display()
+            );
+            return Err(Error::Directory { path: self.directory.clone(), reason });
+        }
+        for entry in entries.iter().filter(|entry| entry.file_name() != LOCK) {
+            let path = entry.path();
+            // What a link leads to is not ours.
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed =
+                if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(failed("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the directory with everything of ours in it; the lock goes last.
+    pub(crate) fn discard(mut self, engine: &Path, others: &[(&str, &[u8])]) {
+        self.engine = None;
+        if self.clear(engine, others).is_ok() {
+            let _ = fs::remove_file(self.path(LOCK));
+            let _ = fs::remove_dir(&self.directory);
+        }
     }
 
     /// Puts a new file in place of an old one: whoever looks, also after a crash,

@@ -67,6 +67,8 @@ impl<G: Guarding> Kept<G> {
         let bytes = guard.snapshot()?;
         // A snapshot on disk is of a state that is on disk.
         guard.store().sync().map_err(twiceshy::Error::Remote)?;
+        // It has a generation that no copy has.
+        self.files.seal_when_closed();
         self.files.set_snapshot(&bytes)
     }
 

@@ -247,6 +247,7 @@ impl<E: Engine> Place<E> {
             should(found)?;
             refuse(&files, &path, found)?;
         }
+        files.break_seal()?;
         let (engine, origin) = if is_intact || peeked.is_some() {
             let origin = if is_intact { Origin::Intact } else { Origin::Verified };
             (E::open(&path, options).map_err(not_opened(&path))?, origin)
@@ -255,7 +256,7 @@ impl<E: Engine> Place<E> {
             (engine, if verified { Origin::Verified } else { Origin::Unknown })
         };
         // Nobody else is here from now on.
-        files.opened(&path)?;
+        files.opened(&path, origin == Origin::Intact)?;
         let header = engine.header().map_err(twiceshy::Error::Remote)?;
         let records = engine.count().map_err(twiceshy::Error::Remote)?;
         let found = Peeked { records, header };
@@ -385,9 +386,7 @@ fn refuse(files: &Files, path: &Path, found: Peeked) -> Result<()> {
             checked => Ok(checked?),
         },
         (None, _) if found.records > 0 => refused(
-            "somebody began to build a store here and did not finish; remove the directory and \
-             build it again"
-                .into(),
+            "an earlier build was interrupted; remove the directory and build it again".into(),
         ),
         (None, _) if files.has_snapshot() => refused(format!(
             "its {} is that of a new store, but there is a filter.snapshot of one that was used: \

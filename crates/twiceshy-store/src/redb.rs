@@ -108,7 +108,7 @@ impl Redb {
         read: &mut dyn FnMut(&Records) -> Result<T, Unread>,
     ) -> Result<T, RemoteError> {
         {
-            let mut writing = self.lock();
+            let mut writing = self.lock_soon()?;
             self.opened(&mut writing)?;
         }
         match &*self.shown.load() {

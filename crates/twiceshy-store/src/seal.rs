@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-const NAME: &str = "closed";
+pub(crate) const NAME: &str = "closed";
 
 /// How long a close waits for the file system's clock to go on: it ticks every 1 to 10 ms.
 const TICKS: u32 = 50;

@@ -19,12 +19,14 @@
 //!
 //! Opening after a failure reads the whole file (`redb` verifies every page), so a
 //! pause of four times as long follows before the next write is tried: a disk that
-//! stays full costs a fifth of one thread, not all of it.
+//! stays full keeps the store from answering a fifth of the time at most. A read that
+//! comes while the file is verified waits for a moment, and is an error then.
 
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageBackend as _};
@@ -46,7 +48,9 @@ pub(super) struct Writing {
 
 /// The pause after a failure, as a multiple of the time that opening took.
 const PAUSE: u32 = 4;
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a read waits for the database to be opened again.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How much of the file is written again at once after a failed sync.
 const BLOCK: usize = 4096;
@@ -56,6 +60,27 @@ impl Redb {
     /// writer finds a database, or opens one.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The writers' lock, for a read that found the database closed: an error if it is not
+    /// to be had soon. Opening a large database takes minutes, and whoever asks for a
+    /// record may be able to answer other requests meanwhile.
+    pub(super) fn lock_soon(&self) -> Result<MutexGuard<'_, Writing>, RemoteError> {
+        let started = Instant::now();
+        loop {
+            match self.writing.try_lock() {
+                Ok(writing) => return Ok(writing),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if started.elapsed() > PATIENCE => {
+                    let path = self.path.display();
+                    return Err(format!(
+                        "{path}: a write has failed, and the file is being verified; try again"
+                    )
+                    .into());
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(PATIENCE / 100),
+            }
+        }
     }
 
     /// Opens the database for the first time, and makes its tables. If it is `foreign`,
@@ -190,7 +215,7 @@ impl Redb {
                 noted().unwrap_or_else(|| self.damaged(&error))
             }
         };
-        let pause = (started.elapsed() * PAUSE).min(LONGEST_PAUSE);
+        let pause = started.elapsed() * PAUSE;
         writing.pause = Some((Instant::now() + pause, reason.clone()));
         reason
     }
@@ -207,14 +232,14 @@ impl Redb {
                  themselves"
             ),
             io::ErrorKind::UnexpectedEof => self.damaged(&text),
-            _ => format!("{path}: {text}; look at the disk"),
+            _ => format!("{path}: {text}; check the disk for errors (dmesg)"),
         }
     }
 
     /// That the file is damaged, and what to do.
     pub(super) fn damaged(&self, reason: &dyn Display) -> String {
         let path = self.path.display();
-        format!("{path}: {reason}; stop whoever uses the store, and run `twiceshy check` on it")
+        format!("{path}: {reason}; stop the server, then run `twiceshy check DIR`")
     }
 }
 
@@ -250,10 +275,8 @@ fn write_again(backend: &Backend) -> io::Result<()> {
         let size = usize::try_from(length - offset).map_or(BLOCK, |rest| rest.min(BLOCK));
         let block = &mut block[..size];
         backend.read(offset, block)?;
-        // Parts that were never written take no room, and stay so.
-        if block.iter().any(|&byte| byte != 0) {
-            backend.medium.write(offset, block)?;
-        }
+        // Zeros too: they may have been dropped like anything else.
+        backend.medium.write(offset, block)?;
     }
     backend.sync_data()
 }

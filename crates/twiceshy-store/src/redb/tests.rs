@@ -340,8 +340,7 @@ fn a_bad_page_fails_one_read() {
     let digests: Vec<Digest> = (0..2000).map(|n| Digest::new([n << 50, n])).collect();
     let changes: Vec<_> = digests.iter().map(|&digest| (digest, Some(&[7; 50][..]))).collect();
     store.write(&changes).expect("written");
-    for (fault, advice) in [(Fault::Panics, "twiceshy check"), (Fault::Refused, "look at the disk")]
-    {
+    for (fault, advice) in [(Fault::Panics, "twiceshy check"), (Fault::Refused, "check the disk")] {
         let mut struck = 0;
         for (index, &digest) in digests.iter().enumerate().step_by(50) {
             disk.fail_in(index as u64 % 3, fault);

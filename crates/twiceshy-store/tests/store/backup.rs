@@ -199,3 +199,62 @@ fn a_process_that_is_killed_leaves_whole_copies_only() {
     }
     assert!(unfinished > 0, "it was killed while it copied");
 }
+
+/// A directory that was put back from a copy stays one when a backup of it is made: a
+/// backup only looks at it, and a shield must not take it for what a clean stop left.
+#[test]
+fn a_backup_of_a_restored_directory_does_not_vouch_for_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [data, kept, copy] = ["data", "kept", "copy"].map(|name| directory.path().join(name));
+    let store = open::<Redb>(&data);
+    store.put("key", "value").expect("written");
+    store.close().expect("closed");
+    assert!(open::<Redb>(&data).was_intact(), "nobody has touched it");
+    fs::create_dir(&kept).expect("made");
+    for name in names(&data) {
+        fs::copy(data.join(&name), kept.join(&name)).expect("copied");
+    }
+    fs::remove_dir_all(&data).expect("removed");
+    fs::rename(&kept, &data).expect("renamed");
+    assert_eq!(twiceshy_store::backup::<Redb>(&data, &copy, &[], &mut go_on).expect("copied"), 1);
+    let restored = open::<Redb>(&data);
+    assert!(!restored.was_intact(), "it was restored, whoever has looked at it since");
+    restored.close().expect("closed");
+    assert!(open::<Redb>(&data).was_intact(), "it has a generation of its own by now");
+}
+
+/// What is in the way of a backup and is not an unfinished one is left alone.
+#[test]
+fn a_backup_removes_nothing_of_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [data, copy, other] = ["data", "copy", "other"].map(|name| directory.path().join(name));
+    let draft = directory.path().join(".copy.unfinished");
+    let store = open::<Redb>(&data);
+    store.put("key", "value").expect("written");
+    let notes = |place: &Path| {
+        fs::create_dir_all(place).expect("made");
+        fs::write(place.join("notes.txt"), "mine").expect("written");
+    };
+    notes(&draft);
+    fs::write(draft.join("secret"), "an unfinished backup's, perhaps").expect("written");
+    let refused = store.backup(&copy).expect_err("something else is in the way");
+    assert!(refused.to_string().contains("notes.txt"), "{refused}");
+    assert_eq!(names(&draft), ["lock", "notes.txt", "secret"]);
+    fs::remove_dir_all(&draft).expect("removed");
+
+    #[cfg(unix)]
+    {
+        notes(&other);
+        std::os::unix::fs::symlink(&other, &draft).expect("linked");
+        let refused = store.backup(&copy).expect_err("a link is in the way");
+        assert!(refused.to_string().contains("remove it"), "{refused}");
+        assert_eq!(names(&other), ["notes.txt"]);
+        fs::remove_file(&draft).expect("removed");
+    }
+
+    // What a killed backup leaves is.
+    fs::create_dir(&draft).expect("made");
+    fs::write(draft.join("records.redb"), "half").expect("written");
+    assert_eq!(store.backup(&copy).expect("made"), 1);
+    assert!(!draft.exists());
+}

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use twiceshy::{Opened, Sidecar};
-use twiceshy_store::{Damage, Kept, Redb, Report, check, repair};
+use twiceshy::{KeyHasher, Opened, Sidecar, Store as _};
+use twiceshy_store::{
+    Damage, Durability, Engine as _, EngineOptions, Kept, Redb, Report, check, repair,
+};
 
 use crate::harness::{Random, open, small};
 
@@ -316,4 +318,23 @@ fn sidecar_digest(directory: &Path, key: &str) -> [u8; 16] {
     let hasher = twiceshy::KeyHasher::from_bytes(&secret).expect("whole");
     let [high, low] = hasher.digest(key).words();
     (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}
+
+/// Whole records without a header are those of a build that was interrupted: a store that
+/// is not opened is not called whole.
+#[test]
+fn a_build_that_was_interrupted_is_no_whole_store() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hasher = KeyHasher::random();
+    let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+    let engine = Redb::open(&directory.path().join("records.redb"), &options).expect("a new one");
+    let record = twiceshy::record(b"key", b"value");
+    engine.write(&[(hasher.digest("key"), Some(&record))]).expect("written");
+    drop(engine);
+    fs::write(directory.path().join("secret"), hasher.to_bytes()).expect("written");
+    let refused = small().open::<Redb>(directory.path()).expect_err("it has no header");
+    assert!(refused.to_string().contains("interrupted"), "{refused}");
+    let report = check(directory.path(), &mut |_, _| ()).expect("closed");
+    assert!(!report.is_whole() && report.records == 1, "{report:?}");
+    assert!(report.damage[0].to_string().contains("interrupted"), "{report:?}");
 }

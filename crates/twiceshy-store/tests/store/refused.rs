@@ -157,7 +157,7 @@ fn whatever_is_refused_stays_as_it_was() {
     drop(engine);
     fs::write(half.path().join("secret"), &secret).expect("written");
     fs::write(half.path().join("lock"), "").expect("written");
-    refused::<Redb>(half.path(), "did not finish");
+    refused::<Redb>(half.path(), "interrupted");
     // A store is not built over another.
     let before = files(path);
     let built = small().build::<Redb, _, _>(path, [("a", "b")], &mut |_, _| ());

@@ -101,7 +101,7 @@ fn a_sidecar_that_was_not_finished_is_refused() {
     });
     assert!(built.is_err());
     let error = twiceshy_store::open_sidecar(directory.path()).expect_err("keys are missing");
-    assert!(error.to_string().contains("did not finish"), "{error}");
+    assert!(error.to_string().contains("interrupted"), "{error}");
     fs::remove_dir_all(directory.path()).expect("removed");
     twiceshy_store::open_sidecar(directory.path()).expect("an empty directory");
 }
