@@ -6,6 +6,7 @@ mod upstream;
 use std::error::Error;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::mem;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,8 +29,8 @@ use twiceshy_store::{Durability, Options, Redb};
 use crate::progress::Progress;
 use crate::table::bytes;
 
-use scratch::Scratch;
-use upstream::UpstreamArgs;
+use scratch::{Build, Running, Scratch};
+use upstream::{STORE, UpstreamArgs};
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
@@ -205,6 +206,9 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
         )
         .into());
     }
+    if args.demo.is_some() && std::env::var_os(STORE).is_some() {
+        return Err(format!("--demo attacks a store of its own: unset {STORE}").into());
+    }
     let listener = bound("--listen", &args.listen, password.as_ref()).await?;
     let page = match args.page.as_deref().or(args.demo.map(|_| DEMO_PAGE)) {
         Some(address) => Some(bound("--page", address, password.as_ref()).await?),
@@ -217,14 +221,15 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     };
     let directory = args.dir.as_deref().or(scratch.as_ref().map(Scratch::path));
     let directory = directory.expect("--dir is required without --demo");
+    let build = scratch.as_ref().map(Scratch::build).unwrap_or_default();
     let backend = tokio::select! {
-        // What is being built is left where it is, as by a crash: the next start finds
-        // that out, or there is none.
+        // A build that runs stops where it is, as by a crash. The next start begins
+        // again, or `scratch` removes its files.
         signal = stop.asked() => {
             info!("stopped before it was ready");
             return Ok(Some(signal));
         }
-        backend = backend(args, directory) => backend?,
+        backend = backend(args, directory, build) => backend?,
     };
     // A demonstration in a directory that was named stays there when it is built.
     let temporary = match scratch {
@@ -264,13 +269,18 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
 }
 
 /// The store, which may have to be built first.
-async fn backend(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
+async fn backend(
+    args: &Args,
+    directory: &Path,
+    build: Arc<Build>,
+) -> Result<Backend, Box<dyn Error>> {
     if let Some(backend) = args.upstream.backend(directory).await? {
         return Ok(backend);
     }
     let own = Own::new(args, directory)?;
     // Not here: signals are waited for meanwhile.
-    Ok(spawn_blocking(move || own.open()).await??)
+    let running = build.begin();
+    Ok(spawn_blocking(move || own.open(&running)).await??)
 }
 
 /// Listens where a flag says, if that is allowed.
@@ -372,14 +382,27 @@ impl Own {
         Ok(Own { directory: directory.into(), options, users: args.demo })
     }
 
-    fn open(self) -> Result<Backend, twiceshy_store::Error> {
+    fn open(self, running: &Running) -> Result<Backend, twiceshy_store::Error> {
         let Own { directory, options, users } = self;
         let progress = Progress::counting();
         let store = match users {
             Some(users) => {
                 show_building(&progress, users, 0, 0);
-                let progress = &mut |done, total| show_building(&progress, users, done, total);
-                options.build::<Redb, _, _>(&directory, demo::records(users), progress)
+                let mut first = true;
+                let records = demo::records(users).inspect(|_| {
+                    if mem::take(&mut first) {
+                        running.owned();
+                    }
+                });
+                let progress = &mut |done, total| {
+                    running.owned();
+                    show_building(&progress, users, done, total);
+                };
+                let store = options.build::<Redb, _, _>(&directory, records, progress);
+                if store.is_ok() {
+                    running.owned();
+                }
+                store
             }
             None => {
                 progress.phase("building the filter");

@@ -46,12 +46,16 @@ impl Running {
             if let Some(status) = self.0.try_wait().expect("a child") {
                 return status;
             }
-            // It takes some 20 ms; the machine may be busy.
-            assert!(begin.elapsed() < Duration::from_secs(10), "it ignores {signal}");
+            assert!(begin.elapsed() < SOON, "{signal} has not ended it after {SOON:?}");
             thread::sleep(Duration::from_millis(5));
         }
     }
 }
+
+/// What a signal promises is an end within a second. It takes some 20 ms; a machine whose
+/// cores run other tests can add some, but a build that goes on to its next pause, or a
+/// filter that is written first, takes longer.
+const SOON: Duration = Duration::from_secs(3);
 
 fn serve(temporary: &Path, flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
@@ -113,6 +117,57 @@ fn an_interrupted_demonstration_leaves_a_named_directory_as_it_was() {
     wait_until_it_stores(&data);
     assert_eq!(demo.stop("TERM").code(), Some(143));
     assert!(data.join("mine").exists());
+}
+
+/// The directory is ours only in part if somebody else puts a file into it.
+#[test]
+fn a_file_that_appears_during_the_build_survives_the_interrupt() {
+    let temporary = TempDir::new().expect("a directory");
+    for there_before in [false, true] {
+        let data = temporary.path().join(format!("data-{there_before}"));
+        if there_before {
+            fs::create_dir(&data).expect("a directory");
+        }
+        let mut demo =
+            Running::start(temporary.path(), &format!("{MANY} --dir {}", data.display()));
+        wait_until_it_stores(&data);
+        fs::write(data.join("mine"), "precious").expect("a file");
+        assert_eq!(demo.stop("INT").code(), Some(130));
+        assert_eq!(entries(&data), ["mine"]);
+    }
+}
+
+/// Only directories that a demonstration marked as temporary are taken for its remains:
+/// not one that `--dir` named, whatever its name, and none with files of others.
+#[test]
+fn directories_that_only_look_like_remains_are_kept() {
+    let temporary = TempDir::new().expect("a directory");
+    let at = |path: &str| temporary.path().join(format!("twiceshy-demo-{path}"));
+    let flags = format!("--demo=1000 --dir {}", at("mine").display());
+    let mut named = Running::start(temporary.path(), &flags);
+    named.wait_until_ready();
+    assert_eq!(named.stop("INT").code(), Some(0));
+    // Marked and unlocked, but not as a demonstration leaves them.
+    for [directory, other] in [["file", "notes"], ["folder", "records.redb"]] {
+        fs::create_dir(at(directory)).expect("a directory");
+        for name in ["demo", "lock"] {
+            fs::write(at(directory).join(name), "").expect("a file");
+        }
+        fs::create_dir(at(directory).join(other)).expect("a directory");
+        fs::write(at(directory).join(other).join("mine"), "precious").expect("a file");
+    }
+    fs::create_dir(at("link")).expect("a directory");
+    fs::write(at("link").join("demo"), "").expect("a file");
+    std::os::unix::fs::symlink(at("mine").join("lock"), at("link").join("lock")).expect("a link");
+
+    let mut next = Running::start(temporary.path(), "--demo=1000");
+    next.wait_until_ready();
+    assert_eq!(next.stop("INT").code(), Some(0));
+    for kept in
+        ["mine/records.redb", "mine/secret", "file/notes/mine", "folder/records.redb/mine", "link"]
+    {
+        assert!(at(kept).exists(), "{kept} is gone");
+    }
 }
 
 /// SIGKILL leaves a directory. The next demonstration removes that one, and no other.

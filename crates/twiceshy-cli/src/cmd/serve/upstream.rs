@@ -13,7 +13,7 @@ use twiceshy_server::{
 use crate::progress::Progress;
 
 /// The environment variable of the store: unlike a flag, others cannot see it.
-const STORE: &str = "TWICESHY_STORE";
+pub const STORE: &str = "TWICESHY_STORE";
 
 /// Seconds. Longer times serve nobody, and the sums of clocks with them overflow.
 const DAY: u64 = 24 * 60 * 60;
