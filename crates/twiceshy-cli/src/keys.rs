@@ -26,7 +26,7 @@ use crate::table::count;
 /// How keys follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A key a line, ended by LF or CRLF: text of any encoding. Blank lines are no keys,
+    /// One key per line, ended by LF or CRLF: text of any encoding. Blank lines are no keys,
     /// and NUL bytes are refused
     Lines,
     /// Each key behind its length in bytes, 32 bits, little-endian: for keys of any bytes

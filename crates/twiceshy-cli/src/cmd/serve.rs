@@ -161,7 +161,7 @@ const MOST_KEYS: u64 = 100_000_000_000;
 enum Survives {
     /// A loss of power: each write waits for the disk
     Power,
-    /// A crash of this process, but not a loss of power
+    /// A crash of this process, but not of the machine
     Process,
 }
 

@@ -52,9 +52,9 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     resync: Option<u64>,
 
-    /// Trust the filter from the start, unless the last run had no clean end or DIR was
-    /// restored from a copy: for a store that nobody else writes to. Leave it out after
-    /// restoring a whole disk or machine, of which the filter cannot know
+    /// Skip the resync at the start, for a store that nobody else writes to. The server
+    /// still resyncs after a crash, or if DIR was restored from a copy. Do not use it after
+    /// restoring a whole disk or machine, which the server cannot notice
     #[arg(long)]
     no_resync_at_start: bool,
 
