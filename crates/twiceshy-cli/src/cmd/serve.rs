@@ -252,8 +252,10 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     let shutdown = async {
         stop.asked().await;
         info!("stopping");
-        // While it is still answered.
-        attack.into_iter().for_each(Attack::stop);
+        // While it is still answered. Not in this task, which accepts its connections.
+        if let Some(attack) = attack {
+            let _ = spawn_blocking(|| attack.stop()).await;
+        }
     };
     twiceshy_server::serve(listener, Arc::clone(&server), shutdown).await;
     if let Some(page) = page {
