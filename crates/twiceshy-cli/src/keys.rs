@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What is compressed with gzip or zstd is decompressed. Lines need not be UTF-8, but a NUL
-//! byte is refused: it shows that the input is no text, such as another kind of archive,
+//! byte is refused: it shows that the input is not text, such as another kind of archive,
 //! whose pieces between newlines would pass for keys.
 
 use std::error::Error;
@@ -26,7 +26,7 @@ use crate::table::count;
 /// How keys follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A key a line, ended by LF or CRLF: text of any encoding. Blank lines are no keys,
+    /// One key per line, ended by LF or CRLF: text of any encoding. Blank lines are no keys,
     /// and NUL bytes are refused
     Lines,
     /// Each key behind its length in bytes, 32 bits, little-endian: for keys of any bytes
@@ -242,9 +242,9 @@ impl Keys {
         let nul = memchr::memchr(0, new).unwrap_or(0);
         let line = self.lines + 1 + memchr::memchr_iter(b'\n', &new[..nul]).count() as u64;
         format!(
-            "{} is no text: there is a NUL byte in line {line}. If its keys have any bytes, use \
-             --format lp32; if it is compressed with something else than gzip or zstd, \
-             decompress it first",
+            "{} is not text: there is a NUL byte in line {line}. For binary keys use --format \
+             lp32. If it is compressed, with something other than gzip or zstd, decompress it \
+             first",
             self.name
         )
         .into()

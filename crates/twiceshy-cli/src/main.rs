@@ -18,9 +18,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Adaptive membership filters: filters that never make the same mistake twice.
 ///
-/// A filter answers "surely absent" or "maybe present" from a few bits a key. An
-/// adaptive one is told of each "maybe" that was wrong, and changes so that the
-/// same question is not answered wrong again.
+/// A filter answers "surely absent" or "maybe present" from a few bits per key. You tell
+/// an adaptive filter about each "maybe" that was wrong, and it changes so that it
+/// answers the same question right the next time.
 #[derive(Parser)]
 #[command(
     name = "twiceshy",
@@ -36,7 +36,7 @@ use clap::{CommandFactory, Parser, Subcommand};
                   twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
                   twiceshy paper --quick                    the papers' figures, as one page\n  \
                   twiceshy build KEYS -o FILE               a filter of a list of keys\n\n\
-                  'twiceshy VERB --help' tells all about a verb, with examples."
+                  'twiceshy VERB --help' explains a verb, with examples."
 )]
 struct Cli {
     #[command(subcommand)]

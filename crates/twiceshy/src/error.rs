@@ -66,7 +66,7 @@ impl fmt::Display for Error {
                 "the store's records are of an earlier version, which had no checksums; build it \
                  again from its source, or open it with that version",
             ),
-            Error::Remote(error) => write!(f, "the remote failed, and all is as before: {error}"),
+            Error::Remote(error) => write!(f, "the remote failed: {error}"),
         }
     }
 }

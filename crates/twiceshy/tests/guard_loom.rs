@@ -1,8 +1,9 @@
 //! The guard's locks under a model checker: the very code of `src/guard`, with every
-//! interleaving of a few operations of two or three threads (`scripts/loom.sh`).
+//! interleaving with at most three preemptions of a few operations in two or three threads
+//! (`scripts/loom.sh`).
 //!
 //! Loom switches threads at each lock and atomic of the protocol and of the store here,
-//! [`PREEMPTIONS`] times at most where a thread could have gone on.
+//! at most [`PREEMPTIONS`] times where a thread could have gone on.
 
 #![cfg(loom)]
 

@@ -12,20 +12,19 @@ use crate::progress::Progress;
 
 /// Copies a store's directory as of one moment.
 ///
-/// DIR is a directory of 'twiceshy serve' that no server has open; TO is made and must not
-/// exist. The copy is complete or not there at all. It has the same secret, so keep it as
-/// safe as DIR. Serve it like DIR: 'twiceshy serve --dir TO'; its filter is built at the
-/// first start. A copy of a filter in front of a store (serve --store) begins with a
-/// resync.
+/// DIR is a directory of 'twiceshy serve' that no server has open. TO must not exist yet.
+/// If the backup fails, there is no TO. The copy has the same secret as DIR, so keep it
+/// as safe. Serve it with 'twiceshy serve --dir TO'; the first start builds its filter. A
+/// copy of a filter in front of another store (serve --store) starts with a resync.
 ///
 /// While the store is being served, the server makes the copy: start it with
-/// --backup-dir, and say 'twiceshy backup --server ADDRESS NAME' or
+/// --backup-dir, and run 'twiceshy backup --server ADDRESS NAME' or
 /// 'redis-cli -p PORT TS.BACKUP NAME'. Reads and writes go on meanwhile.
 ///
-/// Files that are copied while a server writes to them ('cp', 'rsync') are refused when
-/// they are put back, unless they happen to be of one moment.
+/// Do not copy the files of a running server with 'cp' or 'rsync': the server refuses
+/// such a copy unless all its files happen to be of one moment.
 ///
-/// Exit code: 0; 2 if there is no copy, with the reason.
+/// Exit code: 0; 2 if the backup failed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy backup data backups/monday
@@ -41,8 +40,8 @@ pub struct Args {
     #[arg(value_name = "TO", required_unless_present = "server", conflicts_with = "server")]
     to: Option<PathBuf>,
 
-    /// Ask the server at this address for the copy; its password is the environment's
-    /// TWICESHY_PASSWORD
+    /// Ask the server at this address for the copy; TWICESHY_PASSWORD in the environment is
+    /// its password
     #[arg(long, value_name = "ADDRESS")]
     server: Option<String>,
 }
@@ -84,9 +83,8 @@ fn copy(from: &Path, to: &Path) -> Result<u64, Box<dyn Error>> {
     }
     copied.map_err(|error| match error {
         twiceshy_store::Error::Locked { path } if path.starts_with(from) => format!(
-            "{} is open, in a server it seems, which has to make the copy itself: start it with \
-             --backup-dir DIR, and say 'twiceshy backup --server ADDRESS NAME' or 'redis-cli -p \
-             PORT TS.BACKUP NAME'",
+            "{} is in use. Ask its server for the copy: start it with --backup-dir DIR, and run \
+             'twiceshy backup --server ADDRESS NAME' or 'redis-cli -p PORT TS.BACKUP NAME'",
             from.display()
         )
         .into(),

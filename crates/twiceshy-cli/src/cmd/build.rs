@@ -16,21 +16,22 @@ use crate::table::{bytes, count};
 
 /// Builds a filter from a list of keys and saves it in a file.
 ///
-/// The file has the filter and the digests of its keys, about 17 bytes a key, so
-/// that 'twiceshy adapt' can tell right answers from wrong ones. Of its keys
-/// nothing but digests is kept. They are made with a random secret, in FILE.secret
-/// beside it: readable by you alone, never printed, and needed by 'query' and
-/// 'adapt'. Take it along when you copy FILE. Whoever has it can make up keys that
-/// the filter answers wrong, so keep it from those who choose the queries. A secret
-/// that is there already is used again.
+/// FILE has the filter and the digests of its keys, about 17 bytes per key, so that
+/// 'twiceshy adapt' can tell right answers from wrong ones. It does not have the keys
+/// themselves.
 ///
-/// FILE is replaced whole, by a rename, or not at all; while somebody else builds or
-/// adapts it, this is an error at once. A key that comes twice counts once. No keys at all
-/// make a filter that answers "absent" to everything.
+/// The digests depend on a random secret in FILE.secret, which only you can read. 'query'
+/// and 'adapt' need it, so copy it along with FILE. Anyone who has it can make up keys
+/// that the filter answers wrong: keep it from those who choose the queries. If
+/// FILE.secret exists already, it is used again.
+///
+/// FILE is replaced by a rename, as a whole or not at all. If another process is building
+/// or adapting it, the command fails at once. Duplicate keys count once. Without any keys
+/// the filter answers "absent" to everything.
 ///
 /// KEYS may be compressed with gzip or zstd. Its lines may end in CRLF and need not be
-/// UTF-8; blank ones are skipped and counted. A NUL byte shows that it is no text, and is
-/// an error: use --format lp32 for keys of any bytes.
+/// UTF-8; blank lines are skipped and counted. A NUL byte is an error, because text has
+/// none: use --format lp32 for binary keys.
 ///
 /// Exit code: 0; 2 if the flags are wrong, the keys cannot be read or the file
 /// cannot be written.

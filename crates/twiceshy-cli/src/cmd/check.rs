@@ -1,4 +1,4 @@
-//! `twiceshy check`: is a store on disk whole, and what can be saved of it?
+//! `twiceshy check`: is a store on disk intact, and what can be recovered of it?
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -11,21 +11,21 @@ use twiceshy_store::{Damage, Report};
 use crate::progress::Progress;
 use crate::table::{bytes, count};
 
-/// Verifies a store on disk, and saves what is whole of a damaged one.
+/// Verifies a store on disk, and recovers the intact records of a damaged one.
 ///
-/// DIR is a directory of 'twiceshy serve' or of the library; stop whoever uses it first.
-/// All of it is read and nothing is changed: the checksum of every page and record, that
-/// each record is filed under the digest of its key, the secret, and that the filters
-/// deny no stored key.
+/// DIR is a directory of 'twiceshy serve' or of the library; stop the server first. The
+/// check reads everything and changes nothing. It verifies the checksum of every page and
+/// record, the digest of every key, the secret, and that the filters know every stored
+/// key.
 ///
-/// With --repair, whatever is whole is written to a new directory TO. DIR stays as it is.
-/// What is missing in TO is on the list that is printed: records by their keys where
-/// those can be read and by their digests otherwise, and pages by their place in the
-/// file. A directory of 'serve --store' has digests instead of records, and a digest that
-/// is missing denies its key: have it resynced before it is used.
+/// --repair writes the intact records to a new directory TO and leaves DIR as it is. The
+/// output lists what TO lacks: records by key where the key can be read and by digest
+/// otherwise, and pages by their offset in the file. A directory of 'serve --store' has
+/// digests instead of records, and a key whose digest is lost reads as missing: resync
+/// such a directory before you use it.
 ///
-/// Exit code: 0 if all is whole; 1 if something is damaged, repaired or not; 2 if DIR is
-/// no store, is in use, or cannot be read.
+/// Exit code: 0 if nothing is damaged; 1 if something is, repaired or not; 2 if DIR is
+/// not a store, is in use, or cannot be read.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy check /var/lib/twiceshy
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Write what is whole to this new directory
+    /// Write the intact records to this new directory
     #[arg(long, value_name = "TO")]
     repair: Option<PathBuf>,
 
@@ -176,7 +176,7 @@ fn text(args: &Args, report: &Report) -> String {
     match &args.repair {
         Some(to) => line(format!("{} has the {records} whole records", to.display())),
         None if report.is_whole() => (),
-        None => line("'twiceshy check DIR --repair TO' saves the whole records".into()),
+        None => line("'twiceshy check DIR --repair TO' recovers the whole records".into()),
     }
     text
 }

@@ -12,7 +12,7 @@ use twiceshy::{AnyFilter, KeyFilter, Kind};
 use crate::saved::Saved;
 use crate::table::{bytes, count, percent};
 
-/// Tells what is in a filter's file, and whether it is whole.
+/// Shows what is in a filter's file, and whether it is intact.
 ///
 /// All of the file is verified: its checksum, its structure, and that the filter answers
 /// "maybe" to every digest that it stores. No secret is needed.

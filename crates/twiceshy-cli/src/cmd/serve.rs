@@ -6,6 +6,7 @@ mod upstream;
 use std::error::Error;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::mem;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,40 +29,40 @@ use twiceshy_store::{Durability, Options, Redb};
 use crate::progress::Progress;
 use crate::table::bytes;
 
-use scratch::Scratch;
-use upstream::UpstreamArgs;
+use scratch::{Build, Running, Scratch};
+use upstream::{STORE, UpstreamArgs};
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
-/// Keys that are not stored are answered from memory; one that had to be looked
-/// up is not looked up again. It speaks RESP2 and RESP3 and knows GET, SET, DEL,
-/// EXISTS, MGET, MSET, DBSIZE, INFO and what clients say to greet each other.
-/// SET has no options: nothing expires. TS.STATS has the filter's counts,
-/// TS.SNAPSHOT writes it to disk, and with --backup-dir TS.BACKUP NAME copies the store
-/// while it is served.
+/// The filter answers for missing keys from memory. Where it is wrong once, the store is
+/// read, and the filter learns the answer. The server speaks RESP2 and RESP3 and knows
+/// GET, SET, DEL, EXISTS, MGET, MSET, DBSIZE, INFO and the commands with which clients
+/// connect. SET has no options: nothing expires. TS.STATS returns the filter's counts,
+/// TS.SNAPSHOT writes the filter to disk, and TS.BACKUP NAME copies the store while it is
+/// served (with --backup-dir).
 ///
-/// With --page there is a page for people, which shows what the filter does, and
-/// /metrics for Prometheus. --demo shows all of it at once: a store of a million
-/// users, a crowd that asks for them, and an attacker who asks for others.
+/// --page adds a live page that shows what the filter does, and /metrics for Prometheus.
+/// --demo shows all of it at once: a store of a million users, a crowd that asks for
+/// them, and an attacker who asks for others.
 ///
-/// With --store the filter stands in front of a store of yours: a table of
-/// PostgreSQL, which is only read, or a Redis server, to which writes are passed on.
-/// Whoever writes to it otherwise says TS.ADDED KEY before and TS.REMOVED KEY after;
-/// a key that was added without is denied until the next resync.
+/// With --store the filter stands in front of your own store: a PostgreSQL table, which
+/// is only read, or a Redis server, to which writes are passed on. If you write to that
+/// store directly, send TS.ADDED KEY before each insert; otherwise the key reads as
+/// missing until the next resync. Send TS.REMOVED KEY after each delete.
 ///
-/// TLS to that store: rediss://..., or postgres://...?sslmode=require, which is the
-/// same as verify-full here: the certificate is always verified, its name too, where
-/// psql does so for verify-full alone. With sslmode=prefer TLS is used if the server
-/// has it. With --store-ca both are as require; without, no sslmode is as disable if
-/// the server is on this machine, and as prefer elsewhere.
+/// For TLS to that store use rediss://... or postgres://...?sslmode=require. The server
+/// always verifies the certificate and its host name, so require means what verify-full
+/// means to psql. sslmode=prefer uses TLS if PostgreSQL offers it; with --store-ca it
+/// means require. Without sslmode, --store-ca means require; otherwise the default is
+/// disable for a server on this machine and prefer for any other.
 ///
-/// SIGTERM and SIGINT end it: requests that have come are answered, and the
-/// filter is written to disk, so that the next start has it at once. While it still
-/// builds its filter they end it at once; the next start begins again.
+/// SIGTERM and SIGINT stop the server: it answers the requests that it has received and
+/// writes the filter to disk, so that the next start is fast. While it is still building
+/// its filter it stops at once, and the next start begins again.
 ///
-/// Exit code: 0; 2 if it could not start, or its last snapshot was not written
-/// (nothing that was stored is lost then; the next start takes longer); 130 after
-/// SIGINT and 143 after SIGTERM if it was not ready yet.
+/// Exit code: 0; 2 if it could not start, or could not write its last snapshot (then no
+/// data is lost, but the next start takes longer); 130 after SIGINT and 143 after SIGTERM
+/// if it was not ready yet.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy serve --demo
@@ -74,7 +75,7 @@ use upstream::UpstreamArgs;
   redis-cli -p 6390 get user:2
   redis-cli -p 6390 ts.stats")]
 pub struct Args {
-    /// Directory of the store and its filter; made if it is not there
+    /// Directory of the store and its filter; created if it does not exist
     #[arg(long, value_name = "DIR", required_unless_present = "demo")]
     dir: Option<PathBuf>,
 
@@ -99,38 +100,38 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     page: Option<String>,
 
-    /// File whose first line is the password [default: the environment's
-    /// TWICESHY_PASSWORD, or none]
+    /// File whose first line is the password [default: TWICESHY_PASSWORD in the
+    /// environment, or none]
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Directory in which TS.BACKUP NAME makes copies of the store [default: it is refused]
+    /// Directory in which TS.BACKUP NAME makes copies of the store [default: no backups]
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<PathBuf>,
 
-    /// Keys to make room for at first; the filter grows with its keys
+    /// Initial room for this many keys; the filter grows as needed
     #[arg(long, value_name = "N", default_value_t = 1 << 16,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_KEYS))]
     capacity: usize,
 
-    /// What a write that was answered survives
+    /// What an acknowledged write survives
     #[arg(long, value_enum, default_value_t = Survives::Power)]
     durability: Survives,
 
-    /// Most MiB of a request
+    /// Most MiB per request
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = mebibytes())]
     max_request: u64,
 
-    /// Most MiB of one key or value
+    /// Most MiB per key or value
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = mebibytes())]
     max_bulk: u64,
 
-    /// Most MiB of one reply, and of replies that wait until a client reads them
+    /// Most MiB per reply, and per client of replies that it has not read yet
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = mebibytes())]
     max_reply: u64,
 
-    /// Most MiB of requests and replies of all clients together, beyond 64 KiB for each
-    /// client; what has no room is refused with an error that begins with OOM
+    /// Most MiB of requests and replies of all clients together, beyond 64 KiB per client;
+    /// what has no room is refused with an error that begins with OOM
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     max_memory_clients: u64,
 
@@ -139,7 +140,7 @@ pub struct Args {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     max_connections: usize,
 
-    /// Seconds after which a client that neither sends nor reads is left; 0: never
+    /// Seconds after which a client that neither sends nor reads is disconnected; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(..=365 * 24 * 60 * 60))]
     idle: u64,
@@ -160,7 +161,7 @@ const MOST_KEYS: u64 = 100_000_000_000;
 enum Survives {
     /// A loss of power: each write waits for the disk
     Power,
-    /// The end of this process at any moment, and no more
+    /// A crash of this process, but not of the machine
     Process,
 }
 
@@ -205,6 +206,9 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
         )
         .into());
     }
+    if args.demo.is_some() && std::env::var_os(STORE).is_some() {
+        return Err(format!("--demo attacks a store of its own: unset {STORE}").into());
+    }
     let listener = bound("--listen", &args.listen, password.as_ref()).await?;
     let page = match args.page.as_deref().or(args.demo.map(|_| DEMO_PAGE)) {
         Some(address) => Some(bound("--page", address, password.as_ref()).await?),
@@ -217,14 +221,15 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     };
     let directory = args.dir.as_deref().or(scratch.as_ref().map(Scratch::path));
     let directory = directory.expect("--dir is required without --demo");
+    let build = scratch.as_ref().map(Scratch::build).unwrap_or_default();
     let backend = tokio::select! {
-        // What is being built is left where it is, as by a crash: the next start finds
-        // that out, or there is none.
+        // A build that runs stops where it is, as by a crash. The next start begins
+        // again, or `scratch` removes its files.
         signal = stop.asked() => {
             info!("stopped before it was ready");
             return Ok(Some(signal));
         }
-        backend = backend(args, directory) => backend?,
+        backend = backend(args, directory, build) => backend?,
     };
     // A demonstration in a directory that was named stays there when it is built.
     let temporary = match scratch {
@@ -247,8 +252,10 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     let shutdown = async {
         stop.asked().await;
         info!("stopping");
-        // While it is still answered.
-        attack.into_iter().for_each(Attack::stop);
+        // While it is still answered. Not in this task, which accepts its connections.
+        if let Some(attack) = attack {
+            let _ = spawn_blocking(|| attack.stop()).await;
+        }
     };
     twiceshy_server::serve(listener, Arc::clone(&server), shutdown).await;
     if let Some(page) = page {
@@ -264,13 +271,18 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
 }
 
 /// The store, which may have to be built first.
-async fn backend(args: &Args, directory: &Path) -> Result<Backend, Box<dyn Error>> {
+async fn backend(
+    args: &Args,
+    directory: &Path,
+    build: Arc<Build>,
+) -> Result<Backend, Box<dyn Error>> {
     if let Some(backend) = args.upstream.backend(directory).await? {
         return Ok(backend);
     }
     let own = Own::new(args, directory)?;
     // Not here: signals are waited for meanwhile.
-    Ok(spawn_blocking(move || own.open()).await??)
+    let running = build.begin();
+    Ok(spawn_blocking(move || own.open(&running)).await??)
 }
 
 /// Listens where a flag says, if that is allowed.
@@ -372,14 +384,27 @@ impl Own {
         Ok(Own { directory: directory.into(), options, users: args.demo })
     }
 
-    fn open(self) -> Result<Backend, twiceshy_store::Error> {
+    fn open(self, running: &Running) -> Result<Backend, twiceshy_store::Error> {
         let Own { directory, options, users } = self;
         let progress = Progress::counting();
         let store = match users {
             Some(users) => {
                 show_building(&progress, users, 0, 0);
-                let progress = &mut |done, total| show_building(&progress, users, done, total);
-                options.build::<Redb, _, _>(&directory, demo::records(users), progress)
+                let mut first = true;
+                let records = demo::records(users).inspect(|_| {
+                    if mem::take(&mut first) {
+                        running.owned();
+                    }
+                });
+                let progress = &mut |done, total| {
+                    running.owned();
+                    show_building(&progress, users, done, total);
+                };
+                let store = options.build::<Redb, _, _>(&directory, records, progress);
+                if store.is_ok() {
+                    running.owned();
+                }
+                store
             }
             None => {
                 progress.phase("building the filter");

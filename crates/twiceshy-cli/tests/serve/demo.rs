@@ -26,7 +26,7 @@ fn command(temporary: &TempDir, flags: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
     command.args(["serve", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
     command.args(flags.split_whitespace()).env("TMPDIR", temporary.path());
-    command.env_remove("TWICESHY_PASSWORD");
+    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
     command
 }
 
@@ -110,4 +110,9 @@ fn a_demonstration_writes_to_no_store_of_others() {
     let locked = locked.env("TWICESHY_PASSWORD", "x").output().expect("the binary runs");
     let error = String::from_utf8(locked.stderr).expect("text");
     assert!(error.contains("unset TWICESHY_PASSWORD"), "{error}");
+    // It would attack that store.
+    let mut other = command(&directory, "--demo=1000");
+    let other = other.env("TWICESHY_STORE", "redis://127.0.0.1:1").output().expect("it runs");
+    let error = String::from_utf8(other.stderr).expect("text");
+    assert!(error.contains("unset TWICESHY_STORE"), "{error}");
 }

@@ -17,8 +17,8 @@
 //! adapting reads nothing more (unless a block's budget is spent: then it reads
 //! that block's keys once).
 //!
-//! Digests are cut into slices, each with a filter of its own ([`shard`]): who
-//! looks never waits for who stores, and a filter that grows is a small one.
+//! Digests are cut into slices, each with a filter of its own ([`shard`]). Lookups never
+//! wait for writes, and resizing touches one small filter.
 
 mod ahead;
 mod record;

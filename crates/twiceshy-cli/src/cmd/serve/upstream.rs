@@ -13,7 +13,7 @@ use twiceshy_server::{
 use crate::progress::Progress;
 
 /// The environment variable of the store: unlike a flag, others cannot see it.
-const STORE: &str = "TWICESHY_STORE";
+pub const STORE: &str = "TWICESHY_STORE";
 
 /// Seconds. Longer times serve nobody, and the sums of clocks with them overflow.
 const DAY: u64 = 24 * 60 * 60;
@@ -21,16 +21,16 @@ const YEAR: u64 = 365 * DAY;
 
 /// A store of yours, in front of which the filter stands.
 #[derive(clap::Args)]
-#[command(next_help_heading = "A store of yours instead of an embedded one")]
+#[command(next_help_heading = "Your own store instead of an embedded one")]
 pub struct UpstreamArgs {
     /// postgres://USER:PASSWORD@HOST:PORT/DATABASE or
-    /// redis://:PASSWORD@HOST:PORT/NUMBER; DIR has only the filter then [default:
-    /// the environment's TWICESHY_STORE, or none]
+    /// redis://:PASSWORD@HOST:PORT/NUMBER; then DIR has only the filter [default:
+    /// TWICESHY_STORE in the environment, or none]
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     store: Option<String>,
 
-    /// Certificate authorities, in PEM, that may have signed the certificate of the
-    /// store [default: those that the system knows]
+    /// PEM file of the certificate authorities to trust for the store's certificate
+    /// [default: the system's]
     #[arg(long, value_name = "FILE")]
     store_ca: Option<PathBuf>,
 
@@ -47,20 +47,19 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
 
-    /// Learn of keys that were added or removed behind the filter's back, without
-    /// TS.ADDED and TS.REMOVED, so often: until then added ones are denied
-    /// [default: only at the start]
+    /// Look this often for keys that were added or removed without TS.ADDED and
+    /// TS.REMOVED: until then added ones read as missing [default: only at the start]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     resync: Option<u64>,
 
-    /// Trust the filter from the start, unless the last run had no clean end or DIR was
-    /// restored from a copy: for a store that nobody else writes to. Leave it out after
-    /// restoring a whole disk or machine, of which the filter cannot know
+    /// Skip the resync at the start, for a store that nobody else writes to. The server
+    /// still resyncs after a crash, or if DIR was restored from a copy. Do not use it after
+    /// restoring a whole disk or machine, which the server cannot notice
     #[arg(long)]
     no_resync_at_start: bool,
 
-    /// Connections to PostgreSQL for look-ups, which can read its disk at once; a
-    /// resync takes one more
+    /// Connections to PostgreSQL for lookups, which run in parallel; a resync takes one
+    /// more
     #[arg(long, value_name = "N", default_value_t = 8,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1000))]
     store_connections: usize,
@@ -70,7 +69,7 @@ pub struct UpstreamArgs {
           value_parser = clap::value_parser!(u64).range(1..=DAY))]
     store_timeout: u64,
 
-    /// Seconds that PostgreSQL may give nothing while its keys are counted or read
+    /// Seconds that PostgreSQL may be silent while its keys are counted or read
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(1..=DAY))]
     store_scan_timeout: u64,
@@ -92,7 +91,7 @@ impl UpstreamArgs {
         };
         if options.resync.is_none() {
             warn!(
-                "keys that are added to the store without TS.ADDED are denied until the next \
+                "keys that are added to the store without TS.ADDED read as missing until the next \
                  start; --resync SECONDS finds them"
             );
         }
