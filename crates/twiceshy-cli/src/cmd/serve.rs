@@ -130,7 +130,7 @@ pub struct Args {
     max_reply: u64,
 
     /// Most MiB of requests and replies of all clients together, beyond 64 KiB for each
-    /// client; what has no room is refused with an error that begins with OOM
+    /// client; requests that do not fit get an OOM error
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     max_memory_clients: u64,
 
@@ -139,7 +139,7 @@ pub struct Args {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     max_connections: usize,
 
-    /// Seconds after which a client that neither sends nor reads is left; 0: never
+    /// Seconds after which an idle client is disconnected; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(..=365 * 24 * 60 * 60))]
     idle: u64,
