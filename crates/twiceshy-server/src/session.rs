@@ -15,6 +15,7 @@
 //! which all connections together have no memory, is refused.
 
 mod room;
+mod turn;
 
 use std::io;
 use std::net::IpAddr;
@@ -24,7 +25,6 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::task::yield_now;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -40,6 +40,7 @@ use crate::request::{Requests, Unusable};
 use crate::server::Server;
 
 pub(crate) use room::NoRoom;
+use turn::TURNS;
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
@@ -53,9 +54,6 @@ pub(crate) const LOOKUPS: usize = 64;
 /// Keys that are looked for between two looks at the clock where only their presence is
 /// asked for: that takes 4 ms for a value of 16 MiB that has to be read from the disk.
 const PROBES: usize = 16;
-
-/// How long a connection may work before others have their turn.
-const TURN: Duration = Duration::from_micros(250);
 
 /// Keys and small commands between two looks at the clock.
 const WORK: usize = 64;
@@ -200,18 +198,6 @@ impl<'a> Session<'a> {
                     }
                     silence.as_mut().reset(deadline(heard_at).into());
                 }
-            }
-        }
-    }
-
-    /// Lets others have their turn after some work.
-    pub(crate) async fn breathe(&mut self, work: usize) {
-        self.work += work;
-        if self.work >= WORK {
-            self.work = 0;
-            if self.turn.elapsed() >= TURN {
-                yield_now().await;
-                self.turn = Instant::now();
             }
         }
     }
@@ -378,7 +364,7 @@ impl<'a> Session<'a> {
                     least = 0;
                     if let Some(size) = next {
                         // To find out how large it is may have taken as long as to get it.
-                        work += WORK;
+                        work += WORK + (size >> 10);
                         match self.make_room_for_value(self.replies.len(), size) {
                             Ok(size) => least = size,
                             Err(NoRoom::Yet) => return done,
@@ -407,7 +393,7 @@ impl<'a> Session<'a> {
         let mut found = 0;
         for keys in keys.chunks(if server.backend.is_remote() { LOOKUPS } else { PROBES }) {
             found += server.backend.exists(keys).await?;
-            self.breathe(WORK).await;
+            self.breathe(if server.backend.is_remote() { WORK } else { TURNS * WORK }).await;
         }
         Ok(found)
     }
@@ -437,10 +423,12 @@ impl<'a> Session<'a> {
                 fetched.map_err(|failure| NoRoom::Refused(Reply::failure(failure)))?;
             self.time_lookups(&values);
             done += values.len();
+            let bytes = self.replies.len();
             values.into_iter().for_each(|value| self.replies.value(value));
+            let read = self.replies.len() - bytes + next.unwrap_or(0);
+            self.breathe(WORK + (read >> 10)).await;
             self.make_room(start.len(), 0)?;
             least = next.map_or(Ok(0), |size| self.make_room_for_value(start.len(), size))?;
-            self.breathe(WORK).await;
         }
         Ok(())
     }
