@@ -251,9 +251,9 @@ async fn others_have_their_turn_between_the_keys_of_a_large_change() {
     let removal = changes.remove(many.clone()).await;
     took_turns("removing");
     assert_eq!(forgotten(removal), [], "they were announced");
-    let state = changes.lock();
-    assert!(state.setting.is_empty() && state.removing.is_empty() && state.forgetting.is_empty());
-    drop(state);
+    assert!(changes.lock().setting.is_empty());
+    assert!(changes.lock().removing.is_empty());
+    assert!(changes.lock().forgetting.is_empty());
     pass(&changes, 3 * GRACE);
     drop(changes.add(vec![digest(u64::MAX)]).await);
     let removal = changes.remove(many.clone()).await;
