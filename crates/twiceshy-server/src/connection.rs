@@ -25,9 +25,9 @@ impl Session<'_> {
         let done = match command {
             Connection::Ping(None) => Ok(Reply::Simple("PONG")),
             Connection::Ping(Some(said)) | Connection::Echo(said) => {
-                // It is in memory already.
-                self.fits(self.replies.len(), said.len())?;
-                Ok(Reply::Bulk(said.clone()))
+                self.make_room(self.replies.len(), said.len())?;
+                // Not a part of the request, which would stay in memory with it.
+                Ok(Reply::Bulk(Bytes::copy_from_slice(said)))
             }
             Connection::Hello(words) => self.hello(words).await,
             Connection::Auth(words) => self.auth(words).await,

@@ -44,6 +44,7 @@ mod server;
 mod session;
 mod shield;
 mod tls;
+mod turns;
 mod upstream;
 mod watch;
 

@@ -14,6 +14,9 @@
 //! be, and goes on when the client has read them. What has no room even then, or for
 //! which all connections together have no memory, is refused.
 
+mod room;
+mod turn;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -22,7 +25,6 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::task::yield_now;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -31,18 +33,19 @@ use crate::backend::{Failure, Fetched};
 use crate::command::{self, Command};
 use crate::info;
 use crate::latency::Timed;
-use crate::limits::Limits;
-use crate::memory::{FREE, Share};
+use crate::memory::Share;
 use crate::replies::{Mark, Replies};
 use crate::reply::Reply;
 use crate::request::{Requests, Unusable};
 use crate::server::Server;
 
+pub(crate) use room::NoRoom;
+use turn::TURNS;
+
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// Room that is made at once for an argument that is to come: a promise costs
-/// no more than that.
+/// Room that is made at once for an argument to come: a promise costs no more.
 const AHEAD: usize = 64 << 10;
 
 /// Keys of one `get_many`: no more are faster.
@@ -51,12 +54,6 @@ pub(crate) const LOOKUPS: usize = 64;
 /// Keys that are looked for between two looks at the clock where only their presence is
 /// asked for: that takes 4 ms for a value of 16 MiB that has to be read from the disk.
 const PROBES: usize = 16;
-
-/// Bytes of values that are fetched between two looks at the clock.
-const AT_ONCE: usize = 1 << 20;
-
-/// How long a connection may work before others have their turn.
-const TURN: Duration = Duration::from_micros(250);
 
 /// Keys and small commands between two looks at the clock.
 const WORK: usize = 64;
@@ -101,15 +98,6 @@ enum Row {
     Set(Vec<(Bytes, Bytes)>),
 }
 
-/// Why there is no room for a reply, or for what is to be stored.
-#[derive(Debug)]
-pub(crate) enum NoRoom {
-    /// There will be when the client has read what waits for it.
-    Yet,
-    /// There is none.
-    Refused(Reply),
-}
-
 impl<'a> Session<'a> {
     pub(crate) fn new(server: &'a Server, id: u64, address: IpAddr) -> Self {
         let now = Instant::now();
@@ -152,19 +140,18 @@ impl<'a> Session<'a> {
         // One for all turns: each that is made or dropped takes a lock of all connections.
         let mut stopped = std::pin::pin!(stop.cancelled());
         loop {
-            self.account(&requests, &buffer);
+            self.account(&requests);
             if self.replies.is_empty() {
                 self.waits = false;
             }
             if !self.waits {
                 self.answer(&mut requests, &mut buffer).await;
-                // `capacity` does not count the room of requests that are done.
-                if buffer.is_empty() && buffer.try_reclaim(FREE + 1) {
-                    buffer = BytesMut::new();
+                if self.idles() {
+                    requests.tidy(&mut buffer);
                 }
-                self.account(&requests, &buffer);
+                self.account(&requests);
             }
-            let idles = self.held.is_none() && matches!(self.row, Row::None);
+            let idles = self.idles();
             if let Some(reason) = self.closing
                 && idles
                 && self.replies.is_empty()
@@ -175,7 +162,7 @@ impl<'a> Session<'a> {
             let mut reads = idles && self.closing.is_none() && !self.is_full();
             if reads {
                 let wanted = requests.wanted(&buffer).clamp(READ, AHEAD);
-                if !self.may_read(&buffer, wanted) {
+                if !self.may_take(requests.growth(&mut buffer, wanted)) {
                     if requests.is_partial() {
                         requests.skip();
                         continue;
@@ -185,7 +172,7 @@ impl<'a> Session<'a> {
                     reads = self.replies.is_empty();
                 }
                 if reads {
-                    buffer.reserve(wanted);
+                    requests.reserve(&mut buffer, wanted);
                 }
             }
             tokio::select! {
@@ -211,108 +198,6 @@ impl<'a> Session<'a> {
                     }
                     silence.as_mut().reset(deadline(heard_at).into());
                 }
-            }
-        }
-    }
-
-    fn limits(&self) -> Limits {
-        let limits = self.server.limits;
-        if self.authenticated { limits } else { limits.of_strangers() }
-    }
-
-    /// Whether so much waits for the client that nothing more is answered.
-    fn is_full(&self) -> bool {
-        self.replies.len() >= self.limits().reply
-    }
-
-    /// Memory that the connection takes.
-    fn memory(&self) -> usize {
-        self.requested + self.replies.len()
-    }
-
-    /// Counts the memory that it takes now.
-    fn account(&mut self, requests: &Requests, buffer: &BytesMut) {
-        self.requested = buffer.capacity() + requests.memory();
-        self.share.set(self.memory());
-    }
-
-    /// Whether there is memory to read so many bytes.
-    fn may_read(&mut self, buffer: &BytesMut, bytes: usize) -> bool {
-        // A buffer that is too small becomes twice as large.
-        let grows = buffer.capacity() - buffer.len() < bytes;
-        let more = if grows { bytes.max(buffer.len()) } else { 0 };
-        self.share.cover(self.memory() + more)
-    }
-
-    /// Sees whether a reply of which `before` bytes were there before may get `size` more.
-    pub(crate) fn fits(&self, before: usize, size: usize) -> Result<(), NoRoom> {
-        let Limits { reply: most, bulk, .. } = self.server.limits;
-        let now = self.replies.len();
-        // A value by itself may always be as long as one that is stored.
-        if now + size <= most || now == 0 && size <= bulk {
-            return Ok(());
-        }
-        Err(if before > 0 { NoRoom::Yet } else { NoRoom::Refused(too_large(most)) })
-    }
-
-    /// [`Session::fits`], and takes the memory for it.
-    pub(crate) fn make_room(&mut self, before: usize, size: usize) -> Result<(), NoRoom> {
-        self.fits(before, size)?;
-        self.take_memory(before, size)
-    }
-
-    /// Takes memory, if there is any.
-    fn take_memory(&mut self, before: usize, size: usize) -> Result<(), NoRoom> {
-        if self.share.cover(self.memory() + size) {
-            return Ok(());
-        }
-        Err(if before > 0 { NoRoom::Yet } else { NoRoom::Refused(self.no_memory()) })
-    }
-
-    /// Takes memory for what is to be stored: stores copy it.
-    fn make_room_for_copy(&mut self, bytes: usize) -> Result<(), NoRoom> {
-        self.take_memory(self.replies.len(), bytes.saturating_sub(FREE))
-    }
-
-    fn no_memory(&self) -> Reply {
-        let most = self.server.limits.memory;
-        if let Some(times) = self.server.log.no_memory.count() {
-            warn!(times, most, "refused: the requests and replies of all clients take too much");
-        }
-        Reply::Error(format!(
-            "OOM the requests and replies of all clients take {most} bytes, as much as \
-             --max-memory-clients allows; read the replies that wait, or try again later"
-        ))
-    }
-
-    /// How many bytes of values may be fetched now.
-    fn room(&mut self) -> usize {
-        let left = self.server.limits.reply.saturating_sub(self.replies.len());
-        if self.server.backend.is_remote() {
-            // What a store sends is in memory before its size is known.
-            let _ = self.share.cover(self.memory() + left.min(AT_ONCE));
-        }
-        self.share.room(self.memory()).min(left).min(AT_ONCE)
-    }
-
-    /// [`Session::make_room`] for a value that [`Session::room`] was too small for: the
-    /// least that is to be fetched next.
-    fn make_room_for_value(&mut self, before: usize, size: usize) -> Result<usize, NoRoom> {
-        self.make_room(before, size)?;
-        // With others, if there is so much.
-        let left = self.server.limits.reply.saturating_sub(self.replies.len());
-        let _ = self.share.cover(self.memory() + left.min(AT_ONCE));
-        Ok(size)
-    }
-
-    /// Lets others have their turn after some work.
-    pub(crate) async fn breathe(&mut self, work: usize) {
-        self.work += work;
-        if self.work >= WORK {
-            self.work = 0;
-            if self.turn.elapsed() >= TURN {
-                yield_now().await;
-                self.turn = Instant::now();
             }
         }
     }
@@ -433,7 +318,7 @@ impl<'a> Session<'a> {
                 self.keys = keys;
             }
             Row::Set(records) => {
-                let reply = match self.make_room_for_copy(size(&records)) {
+                let reply = match self.make_room_for_copy(&records) {
                     Ok(()) => match self.server.backend.set_many(&records).await {
                         Ok(()) => Reply::OK,
                         Err(failure) => Reply::failure(failure),
@@ -479,7 +364,7 @@ impl<'a> Session<'a> {
                     least = 0;
                     if let Some(size) = next {
                         // To find out how large it is may have taken as long as to get it.
-                        work += WORK;
+                        work += WORK + (size >> 10);
                         match self.make_room_for_value(self.replies.len(), size) {
                             Ok(size) => least = size,
                             Err(NoRoom::Yet) => return done,
@@ -508,7 +393,7 @@ impl<'a> Session<'a> {
         let mut found = 0;
         for keys in keys.chunks(if server.backend.is_remote() { LOOKUPS } else { PROBES }) {
             found += server.backend.exists(keys).await?;
-            self.breathe(WORK).await;
+            self.breathe(if server.backend.is_remote() { WORK } else { TURNS * WORK }).await;
         }
         Ok(found)
     }
@@ -538,10 +423,12 @@ impl<'a> Session<'a> {
                 fetched.map_err(|failure| NoRoom::Refused(Reply::failure(failure)))?;
             self.time_lookups(&values);
             done += values.len();
+            let bytes = self.replies.len();
             values.into_iter().for_each(|value| self.replies.value(value));
+            let read = self.replies.len() - bytes + next.unwrap_or(0);
+            self.breathe(WORK + (read >> 10)).await;
             self.make_room(start.len(), 0)?;
             least = next.map_or(Ok(0), |size| self.make_room_for_value(start.len(), size))?;
-            self.breathe(WORK).await;
         }
         Ok(())
     }
@@ -570,7 +457,7 @@ impl<'a> Session<'a> {
             Command::Get(_) | Command::Set(..) => unreachable!("they are done in a row"),
             Command::Mget(keys) => return self.mget(keys).await,
             Command::Mset(records) => {
-                self.make_room_for_copy(size(records))?;
+                self.make_room_for_copy(records)?;
                 backend.set_many(records).await.map(|()| Reply::OK)
             }
             Command::Exists(keys) => counted(self.exist(keys).await),
@@ -594,14 +481,6 @@ impl<'a> Session<'a> {
         self.reply(result.unwrap_or_else(Reply::failure));
         Ok(())
     }
-}
-
-fn size(records: &[(Bytes, Bytes)]) -> usize {
-    records.iter().map(|(key, value)| key.len() + value.len()).sum()
-}
-
-fn too_large(most: usize) -> Reply {
-    Reply::error(format!("the reply has more than {most} bytes; ask for fewer keys at once"))
 }
 
 /// For ever, to a clock that cannot count so far.

@@ -43,6 +43,7 @@ use twiceshy_store::{Durability, Options, Redb, SidecarStore};
 use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;
 use crate::blocking::blocking;
+use crate::turns::in_turns;
 use crate::upstream::Upstream;
 
 use changes::Changes;
@@ -232,24 +233,25 @@ impl<U: Upstream> Shield<U> {
         if !U::WRITES {
             return upstream.set(records).await;
         }
-        let keys: Vec<Bytes> = records.iter().map(|(key, _)| key.clone()).collect();
-        let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
+        let mut keys = Vec::with_capacity(records.len());
+        in_turns(records, |some| keys.extend(some.iter().map(|(key, _)| key.clone()))).await;
         // Until the store has answered.
-        let adding = self.inner.changes.add(digests).await;
+        let adding = self.inner.changes.add(self.inner.digests(&keys).await).await;
         self.inner.learn_of(keys).await?;
         let stored = upstream.set(records).await;
         if stored.is_err() {
-            adding.may_come_late();
+            adding.may_come_late().await;
         }
+        adding.finish().await;
         stored
     }
 
     pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, sidecar, changes, .. } = &*self.inner;
+        let Inner { upstream, changes, .. } = &*self.inner;
         if !U::WRITES {
             return upstream.remove(keys).await;
         }
-        let removal = changes.remove(keys.iter().map(|key| sidecar.digest(key)).collect());
+        let removal = changes.remove(self.inner.digests(keys).await).await;
         let removed = upstream.remove(keys).await?;
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -260,26 +262,27 @@ impl<U: Upstream> Shield<U> {
     }
 
     pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let keys = self.inner.canonical_or_refused(keys)?;
-        let digests = keys.iter().map(|key| self.inner.sidecar.digest(key)).collect();
-        let _adding = self.inner.changes.announce(digests).await;
-        self.inner.learn_of(keys).await
+        let keys = self.inner.canonical_or_refused(keys).await?;
+        let adding = self.inner.changes.announce(self.inner.digests(&keys).await).await;
+        let added = self.inner.learn_of(keys).await;
+        adding.finish().await;
+        added
     }
 
     pub(crate) async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, sidecar, changes, .. } = &*self.inner;
-        let keys = self.inner.canonical_or_refused(keys)?;
-        let digests: Vec<Digest> = keys.iter().map(|key| sidecar.digest(key)).collect();
-        let removal = changes.remove(digests.clone());
+        let Inner { upstream, changes, .. } = &*self.inner;
+        let keys = self.inner.canonical_or_refused(keys).await?;
+        let digests = self.inner.digests(&keys).await;
+        let removal = changes.remove(digests.clone()).await;
         let still_there = upstream.exist(&keys).await?;
-        let gone: HashSet<Digest> = digests
-            .into_iter()
-            .zip(still_there)
-            .filter(|(_, there)| !there)
-            .map(|(d, _)| d)
-            .collect();
         let inner = Arc::clone(&self.inner);
         blocking(move || {
+            let gone: HashSet<Digest> = digests
+                .into_iter()
+                .zip(still_there)
+                .filter(|(_, there)| !there)
+                .map(|(digest, _)| digest)
+                .collect();
             let forget = |digests: &[Digest]| inner.sidecar.removed_many(digests);
             Ok(removal.finish(|digest| gone.contains(digest), forget)?)
         })
@@ -459,17 +462,27 @@ impl<U: Upstream> Inner<U> {
         Ok(unknown?)
     }
 
-    fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
-        let canonical = keys
-            .iter()
-            .map(|key| self.upstream.canonical(key).map(Cow::into_owned))
-            .collect::<Option<_>>();
-        canonical.ok_or_else(|| {
-            Failure::Refused(format!(
-                "one of the keys cannot be in the store: {}",
-                self.upstream.origin()
-            ))
+    async fn digests(&self, keys: &[Bytes]) -> Vec<Digest> {
+        let mut digests = Vec::with_capacity(keys.len());
+        in_turns(keys, |some| digests.extend(some.iter().map(|key| self.sidecar.digest(key))))
+            .await;
+        digests
+    }
+
+    async fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
+        let mut canonical = Vec::with_capacity(keys.len());
+        in_turns(keys, |some| {
+            let some = some.iter().filter_map(|key| self.upstream.canonical(key));
+            canonical.extend(some.map(Cow::into_owned));
         })
+        .await;
+        if canonical.len() == keys.len() {
+            return Ok(canonical);
+        }
+        Err(Failure::Refused(format!(
+            "one of the keys cannot be in the store: {}",
+            self.upstream.origin()
+        )))
     }
 }
 

@@ -131,7 +131,7 @@ pub struct Args {
     max_reply: u64,
 
     /// Most MiB of requests and replies of all clients together, beyond 64 KiB per client;
-    /// what has no room is refused with an error that begins with OOM
+    /// requests that do not fit get an OOM error
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     max_memory_clients: u64,
 
