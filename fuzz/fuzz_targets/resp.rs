@@ -8,6 +8,8 @@
 mod inline;
 #[path = "../../crates/twiceshy-server/src/limits.rs"]
 mod limits;
+#[path = "../../crates/twiceshy-server/src/memory.rs"]
+mod memory;
 #[path = "../../crates/twiceshy-server/src/request.rs"]
 mod request;
 
