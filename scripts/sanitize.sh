@@ -14,11 +14,11 @@ if [[ "$(rustc -vV)" != *"host: $target"* ]]; then
 fi
 # A target directory of its own: other flags build everything again.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize \
-  cargo test --quiet --target "$target" -p twiceshy --lib -- \
+  cargo test --quiet --target "$target" -p twiceshy-filters --lib -- \
   bits:: cuckoo:: broom:: remote:: quotient::glance quotient::block quotient::append
 if cargo +nightly miri --version >/dev/null 2>&1; then
   MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri \
-    cargo +nightly miri test --quiet -p twiceshy --lib -- bits::
+    cargo +nightly miri test --quiet -p twiceshy-filters --lib -- bits::
 else
   echo "left out: Miri is not installed"
 fi

@@ -1,9 +1,9 @@
 //! A saved filter whose bytes were changed, with checksums that are right.
 #![no_main]
 
-#[path = "../../crates/twiceshy/tests/changed/mod.rs"]
+#[path = "../../crates/twiceshy-filters/tests/changed/mod.rs"]
 mod changed;
-#[path = "../../crates/twiceshy/tests/harness/mod.rs"]
+#[path = "../../crates/twiceshy-filters/tests/harness/mod.rs"]
 mod harness;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

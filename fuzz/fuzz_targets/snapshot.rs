@@ -3,7 +3,7 @@
 
 #[path = "../../crates/twiceshy/tests/changed/mod.rs"]
 mod changed;
-#[path = "../../crates/twiceshy/tests/harness/mod.rs"]
+#[path = "../../crates/twiceshy-filters/tests/harness/mod.rs"]
 mod harness;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

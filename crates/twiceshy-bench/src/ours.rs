@@ -1,9 +1,10 @@
 //! Our filters as contenders, each by its own type.
 
-use twiceshy::broom::Broom;
-use twiceshy::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy::{Digest, Filter, KeyHasher, Kind, MemoryMirror, MemorySet, Mirror, Ordered, Spec};
+use twiceshy_filters::broom::Broom;
+use twiceshy_filters::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
+use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
+use twiceshy_filters::remote::{MemoryMirror, MemorySet, Mirror, Ordered};
+use twiceshy_filters::{Digest, Filter, KeyHasher, Kind, Spec};
 
 use crate::contender::{Contender, Entry, Learned, count, taken};
 use crate::measure::{median, time};

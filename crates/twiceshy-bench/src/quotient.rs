@@ -4,7 +4,7 @@
 //! `qfilter` has powers of two of slots only: so everyone gets that many, and
 //! the keys are chosen for the load.
 
-use twiceshy::Digest;
+use twiceshy_filters::Digest;
 
 use crate::contender::Entry;
 use crate::measure::{LARGE, Op, Plan, run_with_bulk};

@@ -1,6 +1,6 @@
 //! Every contender runs, and none of ours denies a key.
 
-use twiceshy::Kind;
+use twiceshy_filters::Kind;
 
 use crate::contender::Entry;
 use crate::measure::{Plan, Series, run_with_bulk};

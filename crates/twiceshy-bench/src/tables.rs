@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use twiceshy::{Digest, KeyHasher};
+use twiceshy_filters::{Digest, KeyHasher};
 
 use crate::contender::Entry;
 use crate::measure::{Op, Plan, Series, median, ratio, run, time};

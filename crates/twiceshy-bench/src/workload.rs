@@ -1,6 +1,6 @@
 //! The keys that every contender gets.
 
-use twiceshy::{Digest, KeyHasher};
+use twiceshy_filters::{Digest, KeyHasher};
 
 /// What a contender is given for a key: a ready digest, or the key itself.
 pub trait Item: Copy + 'static {

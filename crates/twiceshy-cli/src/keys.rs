@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use twiceshy::{Digest, KeyHasher};
+use twiceshy_filters::{Digest, KeyHasher};
 use twiceshy_lab::compression::Compression;
 
 use crate::table::count;

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
-use twiceshy::{KeyFilter, KeyHasher};
+use twiceshy_filters::{KeyFilter, KeyHasher};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use twiceshy::{Adapted, Digest, Error, Kind, Spec};
+use twiceshy_filters::{Adapted, Digest, Error, Kind, Spec};
 use twiceshy_lab::contestant::Contestant;
 use twiceshy_lab::entrants::Entrant;
 use twiceshy_lab::random::hasher;
@@ -264,7 +264,7 @@ fn mean_ns(total: Duration, operations: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use twiceshy::KeyHasher;
+    use twiceshy_filters::KeyHasher;
 
     use super::*;
 

@@ -18,7 +18,7 @@ fn stdout(output: &Output) -> &str {
 
 /// A store of a hundred records, and the place of one value in its file.
 fn store(directory: &Path) {
-    let store = twiceshy_store::open(directory).expect("a directory");
+    let store = twiceshy::open(directory).expect("a directory");
     let records: Vec<_> = (0..100).map(|n| (format!("key {n}"), format!("value {n}"))).collect();
     store.put_many(&records).expect("written");
     store.close().expect("closed");
@@ -57,7 +57,7 @@ fn a_damaged_store_is_reported_and_repaired() {
 
     let output = check(&to, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
-    let repaired = twiceshy_store::open(&to).expect("it is whole");
+    let repaired = twiceshy::open(&to).expect("it is whole");
     assert_eq!(repaired.get("key 42").expect("read"), None);
     assert_eq!(repaired.get("key 41").expect("read").as_deref(), Some(&b"value 41"[..]));
     let output = check(&to, &[]);

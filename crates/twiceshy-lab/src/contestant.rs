@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use twiceshy::{Accesses, Adapted, AnyFilter, Digest, Result, Spec, Stats};
+use twiceshy_filters::remote::Accesses;
+use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Spec, Stats};
 
 /// A filter that plays.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Contestant {
     /// Adds a key; `false` when it was stored already.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Full`].
+    /// [`twiceshy_filters::Error::Full`].
     pub fn insert(&mut self, digest: Digest) -> Result<bool> {
         let inserted = self.filter.insert(digest)?;
         if let Some(list) = &mut self.whitelist {

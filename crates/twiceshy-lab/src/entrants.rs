@@ -1,6 +1,6 @@
 //! Who takes part: filters by name ("cyclic-2") or by full spec.
 
-use twiceshy::{Kind, Result, Spec, WhenFull};
+use twiceshy_filters::{Kind, Result, Spec, WhenFull};
 
 use crate::contestant::{Contestant, WHITELIST, WHITELIST_SHARE};
 
@@ -20,7 +20,7 @@ impl Entrant {
     /// a key, with the longest fingerprint that fits.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Spec`] where none fits.
+    /// [`twiceshy_filters::Error::Spec`] where none fits.
     pub fn build_within(&self, keys: usize, bits: f64) -> Result<Contestant> {
         if !self.whitelist {
             return Ok(Contestant::new(self.spec.build_within(keys, bits)?));
@@ -39,7 +39,7 @@ impl Entrant {
     /// broom filter are larger). A spec with an `f` keeps it.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Spec`] where a selector leaves no bits for a fingerprint.
+    /// [`twiceshy_filters::Error::Spec`] where a selector leaves no bits for a fingerprint.
     pub fn at_paper_size(&self) -> Result<Self> {
         let parameters = self.name.split_once(':').map_or("", |(_, parameters)| parameters);
         if parameters.split(',').any(|parameter| parameter.trim().starts_with("f=")) {
@@ -59,7 +59,7 @@ impl Entrant {
     /// A whitelist takes a quarter of the memory.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Spec`] for a filter that cannot be built.
+    /// [`twiceshy_filters::Error::Spec`] for a filter that cannot be built.
     pub fn build(&self, keys: usize) -> Result<Contestant> {
         let filter = self.spec.build(keys)?;
         if !self.whitelist {
@@ -152,7 +152,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
             ));
         }
     };
-    let spec: Spec = text.parse().map_err(|error: twiceshy::Error| error.to_string())?;
+    let spec: Spec = text.parse().map_err(|error: twiceshy_filters::Error| error.to_string())?;
     // A filter that grew would leave the memory that all share.
     let whitelist = label == WHITELIST;
     Ok(Entrant { name, spec: spec.when_full(WhenFull::Rebuild), whitelist })

@@ -2,7 +2,7 @@
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
-use twiceshy::KeyHasher;
+use twiceshy_filters::KeyHasher;
 
 /// The generator of everything random here.
 pub type Rng = Xoshiro256PlusPlus;

@@ -18,7 +18,7 @@ mod reference;
 use std::cell::Cell;
 
 use reference::{Fixes, Reference, Rule};
-use twiceshy::{Error, Result, Spec};
+use twiceshy_filters::{Error, Result, Spec};
 use twiceshy_lab::adversary::game::{Adversary, Claim, Defender, Oracle, Outcome, play};
 use twiceshy_lab::adversary::persistence::Persistence;
 use twiceshy_lab::adversary::telescoping::Telescoping;

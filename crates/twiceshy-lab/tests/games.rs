@@ -2,7 +2,7 @@
 //! Dictionary Problem", section 2, against every filter, and what their sections
 //! 4.3, 4.4 and 6.1 say of the broom filter.
 
-use twiceshy::Spec;
+use twiceshy_filters::Spec;
 use twiceshy_lab::adversary::game::{Outcome, play};
 use twiceshy_lab::adversary::rounds::rounds;
 use twiceshy_lab::adversary::{Attack, Target};

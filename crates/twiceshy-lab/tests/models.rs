@@ -2,7 +2,7 @@
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use twiceshy::{Digest, Spec};
+use twiceshy_filters::{Digest, Spec};
 use twiceshy_lab::contestant::Contestant;
 use twiceshy_lab::entrants;
 use twiceshy_lab::experiment::runner::mean_and_error;

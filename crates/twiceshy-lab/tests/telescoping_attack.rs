@@ -2,7 +2,7 @@
 //! 6.1, against the filters of that paper and the broom filter: the false-positive
 //! rate of the last round.
 
-use twiceshy::{Spec, Stats};
+use twiceshy_filters::{Spec, Stats};
 use twiceshy_lab::adversary::game::{Outcome, Round};
 use twiceshy_lab::adversary::telescoping::telescoping;
 use twiceshy_lab::contestant::Contestant;

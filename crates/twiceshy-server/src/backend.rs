@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use twiceshy::{Guard, GuardStats};
-use twiceshy_store::Redb;
+use twiceshy::Guard;
+use twiceshy::guard::GuardStats;
+use twiceshy::store::Redb;
 
 use crate::embedded::Embedded;
 use crate::postgres::Postgres;
@@ -279,8 +280,8 @@ impl From<twiceshy::Error> for Failure {
     }
 }
 
-impl From<twiceshy_store::Error> for Failure {
-    fn from(error: twiceshy_store::Error) -> Self {
+impl From<twiceshy::store::Error> for Failure {
+    fn from(error: twiceshy::store::Error) -> Self {
         Failure::Store(error.to_string())
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-use twiceshy_store::{CopyProgress, Redb};
+use twiceshy::store::{CopyProgress, Redb};
 
 use crate::backend::Failure;
 use crate::server::Server;
@@ -26,7 +26,7 @@ impl Backups {
     /// Makes a backup, unless another one is being made.
     pub(crate) fn run(
         &self,
-        copy: impl FnOnce(CopyProgress<'_>) -> twiceshy_store::Result<u64>,
+        copy: impl FnOnce(CopyProgress<'_>) -> twiceshy::store::Result<u64>,
     ) -> Result<u64, Failure> {
         let _running = match self.running.try_lock() {
             Ok(running) => running,
@@ -46,7 +46,7 @@ impl Backups {
         });
         copied.map_err(|error| match error {
             // Nothing is wrong with the server: the name is taken, say.
-            twiceshy_store::Error::Directory { .. } | twiceshy_store::Error::Locked { .. } => {
+            twiceshy::store::Error::Directory { .. } | twiceshy::store::Error::Locked { .. } => {
                 Failure::Refused(error.to_string())
             }
             error => error.into(),
@@ -105,16 +105,16 @@ fn place(directory: Option<&Path>, name: &[u8]) -> Result<PathBuf, Failure> {
 /// does not know.
 ///
 /// # Errors
-/// As [`twiceshy_store::backup()`].
+/// As [`twiceshy::store::backup()`].
 pub fn backup(
     directory: &Path,
     to: &Path,
     progress: CopyProgress<'_>,
-) -> Result<u64, twiceshy_store::Error> {
+) -> Result<u64, twiceshy::store::Error> {
     let origin = shield::loose_copy(directory);
     let others: Vec<(&str, &[u8])> =
         origin.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-    twiceshy_store::backup::<Redb>(directory, to, &others, progress)
+    twiceshy::store::backup::<Redb>(directory, to, &others, progress)
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use twiceshy::{Guard, Store as _};
-use twiceshy_store::{GuardedStore, Redb};
+use twiceshy::Guard;
+use twiceshy::guard::Store as _;
+use twiceshy::store::{GuardedStore, Redb};
 
 use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use twiceshy_store::metrics;
+use twiceshy::store::metrics;
 
 use crate::latency::Timed;
 use crate::server::Server;

@@ -37,8 +37,9 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
-use twiceshy::{Digest, Guard, Store as _};
-use twiceshy_store::{Durability, Options, Redb, SidecarStore};
+use twiceshy::guard::Store as _;
+use twiceshy::store::{Durability, Options, Redb, SidecarStore};
+use twiceshy::{Digest, Guard};
 
 use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;
@@ -516,9 +517,9 @@ pub(crate) fn loose_copy(directory: &Path) -> Option<(&'static str, String)> {
 }
 
 /// Why a sidecar was not opened, and what to do if the power was lost.
-fn not_opened(error: &twiceshy_store::Error, directory: &Path, found: State) -> Failure {
+fn not_opened(error: &twiceshy::store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
-        (twiceshy_store::Error::Engine { .. }, State::Loose | State::Partial) => format!(
+        (twiceshy::store::Error::Engine { .. }, State::Loose | State::Partial) => format!(
             "; its last run was not stopped cleanly: if the power was lost, remove {}, and the \
              filter is built again",
             directory.display()

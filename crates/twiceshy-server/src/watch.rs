@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
-use twiceshy::GuardStats;
+use twiceshy::guard::GuardStats;
 
 use crate::latency::Timed;
 use crate::server::Server;

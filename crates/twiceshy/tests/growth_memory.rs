@@ -4,7 +4,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+use twiceshy::Guard;
+use twiceshy::guard::{GuardOptions, MemoryStore};
+use twiceshy_filters::KeyHasher;
 
 /// As large as people use them: beside a filter of 2 bits a key any list is large.
 const SPECS: [&str; 7] = [

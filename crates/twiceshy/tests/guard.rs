@@ -1,6 +1,7 @@
 //! The guard against a map, with a store that is counted and one that fails.
 
-mod harness;
+#[path = "../../twiceshy-filters/tests/harness/random.rs"]
+mod random;
 mod stores;
 
 use std::collections::HashMap;
@@ -8,12 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use harness::Random;
+use random::Random;
 use stores::{Call, Hooked, SPECS, When, hasher, is_adaptive, spec, stored_count, stored_value};
-use twiceshy::{
-    Adapted, Error, Guard, GuardOptions, GuardStats, Header, KeyHasher, MemoryStore, Opened,
-    RemoteError, Store,
-};
+use twiceshy::Guard;
+use twiceshy::guard::{GuardOptions, GuardStats, Header, MemoryStore, Opened, Store};
+use twiceshy_filters::{Adapted, Error, KeyHasher, RemoteError};
 
 fn options(text: &str, capacity: usize, shard_bits: u32) -> GuardOptions {
     GuardOptions { spec: spec(text), capacity, shard_bits }
@@ -711,7 +711,7 @@ fn a_store_with_records_of_an_earlier_layout_is_refused_not_misread() {
 #[test]
 fn records_of_others_in_a_store_without_a_header_are_refused() {
     let options = options("telescoping:f=8", 100, 2);
-    let own = twiceshy::record(b"key", b"value");
+    let own = twiceshy::guard::record(b"key", b"value");
     let digest = hasher().digest("key");
     let opened = |digest, record: &[u8]| {
         let store = Arc::new(MemoryStore::default());
@@ -802,14 +802,16 @@ fn a_tampered_snapshot_is_not_used() {
     for from in [head, 0] {
         let mut forged = bytes.clone();
         forged[from..].copy_from_slice(&empty[from..]);
-        twiceshy::format::seal(&mut forged);
+        twiceshy_filters::format::seal(&mut forged);
         let guard = open(&forged);
         assert!(matches!(guard.opened(), Opened::Rebuilt { .. }), "{:?}", guard.opened());
         assert_eq!(guard.check(), Ok(0));
     }
     assert_eq!(*open(&bytes).opened(), Opened::Snapshot);
     // A store that was changed behind the guard's back, and counts.
-    store.write(&[(hasher().digest("new"), Some(&twiceshy::record(b"new", b"")))]).expect("fine");
+    store
+        .write(&[(hasher().digest("new"), Some(&twiceshy::guard::record(b"new", b"")))])
+        .expect("fine");
     let guard = open(&bytes);
     let counted = Opened::Rebuilt { reason: "it is of 50 records, the store has 51".into() };
     assert_eq!(*guard.opened(), counted);

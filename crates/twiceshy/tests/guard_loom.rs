@@ -12,7 +12,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loom::sync::{Arc, Mutex};
-use twiceshy::{Change, Digest, Guard, GuardOptions, Header, KeyHasher, RemoteError, Store};
+use twiceshy::Guard;
+use twiceshy::guard::{Change, GuardOptions, Header, Store};
+use twiceshy_filters::{Digest, KeyHasher, RemoteError};
 
 /// More than the bugs that such a search finds need: two or three, as a rule.
 const PREEMPTIONS: usize = 3;

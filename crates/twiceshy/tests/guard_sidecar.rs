@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use stores::{Call, Hooked, When, hasher, spec};
-use twiceshy::{AsyncLookup, Guard, GuardOptions, Lookup, MemoryStore, Sidecar, Store};
+use twiceshy::guard::{AsyncLookup, GuardOptions, Lookup, MemoryStore, Store};
+use twiceshy::{Guard, Sidecar};
 
 /// A store with its own keys and order, which counts and can be unplugged.
 #[derive(Default)]
@@ -132,7 +133,8 @@ fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc
     assert!(!shield.removed(&keys[7]).expect("in memory"));
     assert_eq!(shield.guard().check(), Ok(0));
     // 16 bytes a key: a digest, and nothing beside it.
-    own.read(twiceshy::EVERY_DIGEST, &mut |_, record| assert!(record.is_empty())).expect("memory");
+    own.read(twiceshy_filters::remote::EVERY_DIGEST, &mut |_, record| assert!(record.is_empty()))
+        .expect("memory");
 }
 
 fn name(number: u32) -> String {

@@ -1,7 +1,8 @@
 //! The guard under many threads: interleavings that are set up one by one, and
 //! whatever comes in ten seconds (`TWICESHY_STRESS_SECONDS` for longer).
 
-mod harness;
+#[path = "../../twiceshy-filters/tests/harness/random.rs"]
+mod random;
 mod stores;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,9 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::Random;
+use random::Random;
 use stores::{Call, Hooked, SPECS, When, hasher, is_adaptive, spec};
-use twiceshy::{Guard, GuardOptions, Opened, RemoteError, Store};
+use twiceshy::Guard;
+use twiceshy::guard::{GuardOptions, Opened, Store};
+use twiceshy_filters::RemoteError;
 
 /// Where a call of the store is stopped: the first of its kind, or a later one.
 #[derive(Clone, Copy)]

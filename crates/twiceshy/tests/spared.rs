@@ -1,6 +1,8 @@
 //! What a guard knows of the reads that adapting has spared.
 
-use twiceshy::{Guard, GuardOptions, GuardStats, KeyHasher, MemoryStore};
+use twiceshy::Guard;
+use twiceshy::guard::{GuardOptions, GuardStats, MemoryStore};
+use twiceshy_filters::KeyHasher;
 
 fn guard(keys: u32) -> Guard<MemoryStore> {
     let options = GuardOptions { capacity: 4096, shard_bits: 2, ..GuardOptions::default() };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy::{Adapted, AnyFilter, Digest, KeyFilter, KeyHasher};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, KeyFilter, KeyHasher};
 
 use crate::keys::{Format, Keys, is_stdin};
 use crate::saved::Saved;

@@ -162,7 +162,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 /// All games; who plays one is a parameter, so that a filter that denies keys can.
 fn tournament(
     args: &Args,
-    mut play_one: impl FnMut(Attack, &Entrant, u64, &Progress) -> Result<Row, twiceshy::Error>,
+    mut play_one: impl FnMut(Attack, &Entrant, u64, &Progress) -> Result<Row, twiceshy_filters::Error>,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let (attacks, entrants) = (args.attacks(), args.entrants());
     let pairs = (attacks.len() * entrants.len()) as u64;
@@ -185,7 +185,7 @@ fn tournament(
         });
         match games.collect::<Result<Vec<Vec<Row>>, _>>() {
             Ok(attacks) => standings.push(Standing { filter: entrant.name.clone(), attacks }),
-            Err(error) if error.is::<twiceshy::Error>() => progress.suspend(|| {
+            Err(error) if error.is::<twiceshy_filters::Error>() => progress.suspend(|| {
                 eprintln!("warning: {} is left out: {error}", entrant.name);
             }),
             Err(error) => return Err(error),
@@ -228,7 +228,7 @@ impl Args {
         entrant: &Entrant,
         seed: u64,
         progress: &Progress,
-    ) -> Result<Row, twiceshy::Error> {
+    ) -> Result<Row, twiceshy_filters::Error> {
         let capacity = usize::try_from(self.keys).expect("fewer than 2^28 keys");
         let mut filter = match self.bits {
             Some(bits) => entrant.build_within(capacity, bits)?,

@@ -82,7 +82,7 @@ fn copy(from: &Path, to: &Path) -> Result<u64, Box<dyn Error>> {
         bar.finish();
     }
     copied.map_err(|error| match error {
-        twiceshy_store::Error::Locked { path } if path.starts_with(from) => format!(
+        twiceshy::store::Error::Locked { path } if path.starts_with(from) => format!(
             "{} is in use. Ask its server for the copy: start it with --backup-dir DIR, and run \
              'twiceshy backup --server ADDRESS NAME' or 'redis-cli -p PORT TS.BACKUP NAME'",
             from.display()

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde::Serialize;
-use twiceshy::{AnyFilter, Digest, KeyFilter, Spec};
+use twiceshy_filters::{AnyFilter, Digest, KeyFilter, Spec};
 
 use crate::keys::{Format, Keys, blank};
 use crate::progress::{Progress, STRIDE};

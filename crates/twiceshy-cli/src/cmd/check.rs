@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy_store::{Damage, Report};
+use twiceshy::store::{Damage, Report};
 
 use crate::progress::Progress;
 use crate::table::{bytes, count};
@@ -93,8 +93,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     progress.phase("checking");
     let watch = &mut |done, total| progress.arrive_of(done, total);
     let report = match &args.repair {
-        None => twiceshy_store::check(&args.directory, watch),
-        Some(to) => twiceshy_store::repair(&args.directory, to, watch),
+        None => twiceshy::store::check(&args.directory, watch),
+        Some(to) => twiceshy::store::repair(&args.directory, to, watch),
     };
     progress.finish();
     let report = report?;

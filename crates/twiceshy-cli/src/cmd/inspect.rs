@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy::{AnyFilter, KeyFilter, Kind};
+use twiceshy_filters::{AnyFilter, KeyFilter, Kind};
 
 use crate::saved::Saved;
 use crate::table::{bytes, count, percent};

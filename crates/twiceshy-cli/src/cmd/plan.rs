@@ -200,7 +200,7 @@ impl Args {
         let best = &plan.choices[0];
         writeln!(
             out,
-            "\nIn code: \"{}\".parse::<twiceshy::Spec>()?.build({})?",
+            "\nIn code: \"{}\".parse::<twiceshy_filters::Spec>()?.build({})?",
             best.spec, self.keys
         )
     }

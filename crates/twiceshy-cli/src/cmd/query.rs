@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy::{AnyFilter, Digest, KeyHasher};
+use twiceshy_filters::{AnyFilter, Digest, KeyHasher};
 
 use crate::keys::{Format, Keys};
 use crate::saved::Saved;

@@ -22,9 +22,9 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tracing::info;
 use tracing::level_filters::LevelFilter;
+use twiceshy::store::{Durability, Options, Redb};
 use twiceshy_server::demo::{self, Attack};
 use twiceshy_server::{Backend, Embedded, Limits, Password, Server, Watch, may_listen, serve_page};
-use twiceshy_store::{Durability, Options, Redb};
 
 use crate::progress::Progress;
 use crate::table::bytes;
@@ -384,7 +384,7 @@ impl Own {
         Ok(Own { directory: directory.into(), options, users: args.demo })
     }
 
-    fn open(self, running: &Running) -> Result<Backend, twiceshy_store::Error> {
+    fn open(self, running: &Running) -> Result<Backend, twiceshy::store::Error> {
         let Own { directory, options, users } = self;
         let progress = Progress::counting();
         let store = match users {

@@ -72,7 +72,7 @@ fn a_store_that_is_served_is_copied_as_of_one_moment() {
             let output = backup(&[flag, server, Path::new(&name)]);
             let after = stored.load(Ordering::SeqCst) + 1;
             assert!(output.status.success(), "{output:?}");
-            let copy = twiceshy_store::open(backups.join(&name)).expect("a store");
+            let copy = twiceshy::open(backups.join(&name)).expect("a store");
             let keys = copy.stats().keys;
             assert!((before..=after).contains(&keys), "{before} <= {keys} <= {after}");
             let said = String::from_utf8(output.stdout).expect("text");
@@ -121,9 +121,9 @@ fn a_server_that_stops_ends_its_backup() {
     let directory = TempDir::new().expect("a directory");
     let [data, backups] = ["data", "backups"].map(|name| directory.path().join(name));
     fs::create_dir(&backups).expect("made");
-    let options = twiceshy_store::Options::default();
+    let options = twiceshy::store::Options::default();
     let records = (0..1_000_000_u32).map(|n| (n.to_le_bytes(), [0; 20]));
-    let store = options.build::<twiceshy_store::Redb, _, _>(&data, records, &mut |_, _| ());
+    let store = options.build::<twiceshy::store::Redb, _, _>(&data, records, &mut |_, _| ());
     store.expect("an empty directory").close().expect("written");
     let process = Process::start(&data, &format!("--backup-dir {}", backups.display()));
     let mut client = process.client();

@@ -7,7 +7,7 @@
 //! filter that forgets with a key what it had learned for it makes the same
 //! mistake for good. The broom filter's ghosts are the answer.
 
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle};
 use crate::random::Rng;

@@ -27,7 +27,7 @@
 //! (the exponential is convex). The adversary wins if that is below
 //! [`CHANCE`].
 
-use twiceshy::{Digest, KeyHasher, Result};
+use twiceshy_filters::{Digest, KeyHasher, Result};
 
 use crate::contestant::Contestant;
 use crate::random::{Rng, hasher, mix, rng};
@@ -48,7 +48,7 @@ pub trait Adversary {
     /// Plays, tossing these coins, and claims something at last.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Full`] where an insertion finds no room.
+    /// [`twiceshy_filters::Error::Full`] where an insertion finds no room.
     fn play(&self, oracle: &mut Oracle<'_>, coins: &mut Rng) -> Result<Claim>;
 }
 
@@ -61,7 +61,7 @@ pub trait Defender {
     /// Adds a key; `false` when it was stored already.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Full`].
+    /// [`twiceshy_filters::Error::Full`].
     fn insert(&mut self, digest: Digest) -> Result<bool>;
 
     /// Removes a key; `false` when it was not stored.
@@ -248,7 +248,7 @@ impl<'a> Oracle<'a> {
     /// Stores a key.
     ///
     /// # Errors
-    /// [`twiceshy::Error::Full`].
+    /// [`twiceshy_filters::Error::Full`].
     ///
     /// # Panics
     /// If it is stored already, which is against the rules.
@@ -303,7 +303,7 @@ impl<'a> Oracle<'a> {
 /// is the oracle's secret and tosses the adversary's coins.
 ///
 /// # Errors
-/// [`twiceshy::Error::Full`] where the keys do not fit the filter.
+/// [`twiceshy_filters::Error::Full`] where the keys do not fit the filter.
 pub fn play(
     filter: &mut dyn Defender,
     adversary: &dyn Adversary,
@@ -316,7 +316,7 @@ pub fn play(
 /// [`play`], with somebody who sees the rounds so far at the end of each.
 ///
 /// # Errors
-/// [`twiceshy::Error::Full`] where the keys do not fit the filter.
+/// [`twiceshy_filters::Error::Full`] where the keys do not fit the filter.
 pub fn play_watched(
     filter: &mut dyn Defender,
     adversary: &dyn Adversary,
@@ -385,7 +385,7 @@ mod tests {
     /// asked for, and at the end.
     #[test]
     fn false_negatives_are_counted() {
-        let filter = "rsqf:f=32".parse::<twiceshy::Spec>().unwrap().build(100).unwrap();
+        let filter = "rsqf:f=32".parse::<twiceshy_filters::Spec>().unwrap().build(100).unwrap();
         let (mut filter, mut watch) = (Contestant::new(filter), |_: &[Round]| ());
         let mut oracle = Oracle::new(&mut filter, 100, 1, &mut watch).unwrap();
         assert!(oracle.lookup(7));
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn a_sustained_rate_is_one_above_the_filters_own() {
         for again in [false, true] {
-            let filter = "rsqf:f=8".parse::<twiceshy::Spec>().unwrap().build(500).unwrap();
+            let filter = "rsqf:f=8".parse::<twiceshy_filters::Spec>().unwrap().build(500).unwrap();
             let outcome = play(&mut Contestant::new(filter), &Boaster { again }, 500, 1).unwrap();
             assert_eq!((outcome.won, outcome.named_is_false_positive), (again, true));
         }
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn an_empty_filter_has_no_false_positives() {
-        let filter = "rsqf:f=8".parse::<twiceshy::Spec>().unwrap().build(500).unwrap();
+        let filter = "rsqf:f=8".parse::<twiceshy_filters::Spec>().unwrap().build(500).unwrap();
         let mut seen = Vec::new();
         let outcome = play_watched(&mut Contestant::new(filter), &Vandal, 500, 1, &mut |rounds| {
             seen.push(rounds.len());

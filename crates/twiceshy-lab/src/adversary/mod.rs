@@ -8,10 +8,10 @@
 //! let target = Target::new(&filter, 1000, 10.0);
 //! let outcome = play(&mut filter, &*Attack::Repeat.on(&target), 1000, 1)?;
 //! assert!(outcome.won, "a filter that does not adapt");
-//! # Ok::<(), twiceshy::Error>(())
+//! # Ok::<(), twiceshy_filters::Error>(())
 //! ```
 
-use twiceshy::{Kind, Spec};
+use twiceshy_filters::{Kind, Spec};
 
 use crate::contestant::Contestant;
 

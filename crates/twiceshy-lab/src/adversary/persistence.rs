@@ -12,7 +12,7 @@
 //! random, so that even a query that a swap can fix may be a false positive as often.
 //! Five times as many repetitions make both certain.
 
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle};
 use crate::random::Rng;

@@ -5,7 +5,7 @@
 //! positive), and no filter that does: those answer "absent" from the second time
 //! on. What it wins against them is the chance that the one fix failed.
 
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle};
 use crate::random::Rng;

@@ -5,7 +5,7 @@
 //! The paper uses it to show how much an adaptive filter has to remember. A
 //! filter that does not adapt has a rate of 1 in every round after the first.
 
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle, Outcome, play};
 use super::queries;
@@ -43,7 +43,7 @@ impl Adversary for Rounds {
 /// Plays it against an empty filter, with `ratio` queries for each key.
 ///
 /// # Errors
-/// [`twiceshy::Error::Full`] where the keys do not fit the filter.
+/// [`twiceshy_filters::Error::Full`] where the keys do not fit the filter.
 pub fn rounds(filter: &mut Contestant, keys: u64, ratio: f64, seed: u64) -> Result<Outcome> {
     play(filter, &Rounds { queries: queries(keys, ratio) }, keys, seed)
 }

@@ -6,7 +6,7 @@
 //! dropped. It ends when a hundredth as many queries as keys are left, or after
 //! 30 rounds. The paper's figure is the false-positive rate of the last round.
 
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle, Outcome, play};
 use super::queries;
@@ -56,7 +56,7 @@ impl Adversary for Telescoping {
 /// Plays it against an empty filter, with `ratio` queries for each key.
 ///
 /// # Errors
-/// [`twiceshy::Error::Full`] where the keys do not fit the filter.
+/// [`twiceshy_filters::Error::Full`] where the keys do not fit the filter.
 pub fn telescoping(filter: &mut Contestant, keys: u64, ratio: f64, seed: u64) -> Result<Outcome> {
     play(filter, &Telescoping { queries: queries(keys, ratio) }, keys, seed)
 }

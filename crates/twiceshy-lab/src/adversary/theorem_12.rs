@@ -23,7 +23,7 @@
 //! more suspects are more unfixable sets.
 
 use rand::seq::SliceRandom;
-use twiceshy::Result;
+use twiceshy_filters::Result;
 
 use super::game::{Adversary, Claim, Oracle};
 use crate::random::Rng;

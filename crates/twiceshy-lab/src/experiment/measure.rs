@@ -1,7 +1,7 @@
 //! What the figures have in common: a filter that is filled, a stream that is
 //! played, a rate that comes out.
 
-use twiceshy::{KeyHasher, Spec, WhenFull};
+use twiceshy_filters::{KeyHasher, Spec, WhenFull};
 
 use super::{Measured, Point, Trial};
 use crate::contestant::Contestant;
@@ -77,7 +77,7 @@ pub fn point<M: Into<Measured>>(
 /// the others.
 ///
 /// # Errors
-/// [`twiceshy::Error::Spec`].
+/// [`twiceshy_filters::Error::Spec`].
 pub fn empty(spec: &Spec, keys: usize) -> Result<Contestant, Failure> {
     Ok(Contestant::new(spec.when_full(WhenFull::Rebuild).build(keys)?))
 }

@@ -2,8 +2,8 @@
 //! simplified cuckoo filter without a stash has no room for a key, beside what
 //! Theorem 4.3 promises.
 
-use twiceshy::cuckoo::bounds::{Guarantee, theorem_4_3};
-use twiceshy::{Error, Spec, WhenFull};
+use twiceshy_filters::cuckoo::bounds::{Guarantee, theorem_4_3};
+use twiceshy_filters::{Error, Spec, WhenFull};
 
 use super::curves::{Curves, percent};
 use super::measure::{Curve, Failure, point};

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use twiceshy::{Digest, Spec};
+use twiceshy_filters::{Digest, Spec};
 
 use super::curves::Curves;
 use super::measure::{Curve, Failure, empty, point};

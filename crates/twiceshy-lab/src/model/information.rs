@@ -4,7 +4,7 @@
 //! Testers"; Bender et al., section 1: a filter of `n` keys with false-positive
 //! rate epsilon takes at least `n log2(1/epsilon)` bits.
 
-use twiceshy::cuckoo::bounds::least_bits_per_key;
+use twiceshy_filters::cuckoo::bounds::least_bits_per_key;
 
 /// The least memory for `keys` keys, in bits.
 ///

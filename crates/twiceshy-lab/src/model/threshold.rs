@@ -17,7 +17,9 @@
 //! Rates and theorems of Eppstein, "Cuckoo Filter: Simplification and Analysis",
 //! are the library's own, which sizes filters by them.
 
-pub use twiceshy::cuckoo::bounds::{Guarantee, first_pass_rate, theorem_4_3, theorem_5_1_rate};
+pub use twiceshy_filters::cuckoo::bounds::{
+    Guarantee, first_pass_rate, theorem_4_3, theorem_5_1_rate,
+};
 
 use super::poisson::Poisson;
 
@@ -71,7 +73,7 @@ mod tests {
         ] {
             let ours = orientability(tables, slots).expect("a threshold");
             assert!((ours - load).abs() <= 0.5e-5, "{tables}, {slots}: {ours}");
-            let library = twiceshy::cuckoo::bounds::load_threshold(tables, slots);
+            let library = twiceshy_filters::cuckoo::bounds::load_threshold(tables, slots);
             assert_eq!(library, Some(load), "{tables}, {slots}");
         }
         assert_eq!(orientability(1, 4), None);

@@ -22,7 +22,7 @@
 //! swapping (11), between 5 and 10 for cyclic with two selector bits (6), below 5 with one
 //! (0.3), between 20 and 50 for cuckooing (25).
 
-use twiceshy::{Kind, Spec};
+use twiceshy_filters::{Kind, Spec};
 
 use crate::model::poisson::Poisson;
 use crate::model::telescoping::{SLOTS, overflow, slot_selectors};

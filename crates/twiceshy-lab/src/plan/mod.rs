@@ -12,7 +12,7 @@ pub mod hostile;
 pub mod predict;
 
 use serde::Serialize;
-use twiceshy::{AnyFilter, Kind};
+use twiceshy_filters::{AnyFilter, Kind};
 
 use crate::entrants::{self, Entrant};
 
@@ -93,7 +93,7 @@ pub fn plan(question: &Question) -> Plan {
     let entrants: Vec<Entrant> =
         entrants::all().into_iter().filter(|entrant| !entrant.whitelist).collect();
     // Each has its own seed: the order in which they finish changes nothing.
-    let predicted: Vec<Result<Choice, twiceshy::Error>> = std::thread::scope(|scope| {
+    let predicted: Vec<Result<Choice, twiceshy_filters::Error>> = std::thread::scope(|scope| {
         let threads: Vec<_> =
             entrants.iter().map(|entrant| scope.spawn(move || choice(question, entrant))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no prediction panics")).collect()
@@ -131,7 +131,7 @@ impl Choice {
     }
 }
 
-fn choice(question: &Question, entrant: &Entrant) -> twiceshy::Result<Choice> {
+fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Choice> {
     let keys = question.keys.min(SIZED_KEYS);
     let filter: AnyFilter = entrant.spec.build_within(keys, question.bits)?;
     let (spec, stats) = (filter.spec(), filter.stats());
@@ -238,7 +238,9 @@ fn hostile_advice(question: &Question, best: &Choice, choices: &[Choice]) -> Str
 
 #[cfg(test)]
 mod tests {
-    use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+    use twiceshy::Guard;
+    use twiceshy::guard::{GuardOptions, MemoryStore};
+    use twiceshy_filters::KeyHasher;
 
     use super::*;
     use crate::model::popularity::Popularity;

@@ -12,7 +12,7 @@
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/models.rs` compares them with the filters.
 
-use twiceshy::{Kind, Spec};
+use twiceshy_filters::{Kind, Spec};
 
 use crate::model::block::{Block, Learning};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};

@@ -6,7 +6,7 @@
 //! test can say which rule makes a difference.
 
 use rand::RngExt;
-use twiceshy::{Digest, Error, Result};
+use twiceshy_filters::{Digest, Error, Result};
 use twiceshy_lab::adversary::game::Defender;
 use twiceshy_lab::random::{Rng, mix, rng};
 

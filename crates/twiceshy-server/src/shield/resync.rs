@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedMutexGuard, mpsc};
-use twiceshy::{Digest, Store as _};
+use twiceshy::Digest;
+use twiceshy::guard::Store as _;
 
 use crate::backend::Failure;
 use crate::blocking::blocking;

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
+use twiceshy::store::{Durability, Options, Redb};
 use twiceshy_server::{Backend, Embedded, Limits, Password, Server, serve};
-use twiceshy_store::{Durability, Options, Redb};
 
 use crate::client::Client;
 

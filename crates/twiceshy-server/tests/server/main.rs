@@ -12,6 +12,6 @@ mod limits;
 mod page;
 mod pipelines;
 #[cfg(target_os = "linux")]
-#[path = "../../../twiceshy-store/tests/store/small_disk.rs"]
+#[path = "../../../twiceshy/tests/store/small_disk.rs"]
 mod small_disk;
 mod web;

@@ -6,10 +6,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::any::OrderedFilter;
-use crate::bits::prefetch::prefetch_address;
-use crate::digest::{Digest, reduce64};
-use crate::quotient::Layout;
+use twiceshy_filters::Digest;
+use twiceshy_filters::internals::Layout;
+use twiceshy_filters::internals::OrderedFilter;
+use twiceshy_filters::internals::prefetch_address;
+use twiceshy_filters::internals::reduce64;
 
 /// The [`Layout`] of a shard's filter, or zeros if it has none.
 #[derive(Default)]
@@ -53,10 +54,10 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::any::ordered;
     use crate::guard::staged::Staged;
-    use crate::remote::EVERY_DIGEST;
-    use crate::spec::Spec;
+    use twiceshy_filters::Spec;
+    use twiceshy_filters::internals::ordered;
+    use twiceshy_filters::remote::EVERY_DIGEST;
 
     fn noted(ahead: &Ahead) -> Layout {
         let [start, quotients, stride] = [&ahead.start, &ahead.quotients, &ahead.stride]

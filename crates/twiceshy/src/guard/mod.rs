@@ -34,12 +34,12 @@ mod sync;
 use std::convert::Infallible;
 use std::sync::PoisonError;
 
-use crate::any::{OrderedFilter, ordered};
-use crate::digest::{Digest, KeyHasher};
-use crate::error::{Error, RemoteError, Result};
-use crate::filter::Adapted;
-use crate::remote::EVERY_DIGEST;
-use crate::spec::{Kind, Spec, WhenFull, WhenSpent};
+use twiceshy_filters::Adapted;
+use twiceshy_filters::internals::{OrderedFilter, ordered};
+use twiceshy_filters::remote::EVERY_DIGEST;
+use twiceshy_filters::{Digest, KeyHasher};
+use twiceshy_filters::{Error, RemoteError, Result};
+use twiceshy_filters::{Kind, Spec, WhenFull, WhenSpent};
 
 pub use sidecar::{AsyncLookup, Lookup, Sidecar};
 pub use snapshot::snapshot_options;

@@ -19,11 +19,11 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{PoisonError, TryLockError};
 
-use crate::any::{OrderedFilter, load_ordered};
-use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::filter::Adapted;
-use crate::remote::EVERY_DIGEST;
+use twiceshy_filters::Adapted;
+use twiceshy_filters::Digest;
+use twiceshy_filters::internals::{OrderedFilter, load_ordered};
+use twiceshy_filters::remote::EVERY_DIGEST;
+use twiceshy_filters::{Error, Result};
 
 use super::ahead::Ahead;
 use super::slice::Slice;

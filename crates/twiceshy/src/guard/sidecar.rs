@@ -6,8 +6,8 @@
 
 use std::future::Future;
 
-use crate::digest::Digest;
-use crate::error::{Error, Result};
+use twiceshy_filters::Digest;
+use twiceshy_filters::{Error, Result};
 
 use super::{Guard, Store};
 

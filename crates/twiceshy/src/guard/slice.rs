@@ -13,7 +13,8 @@
 
 use std::ops::RangeInclusive;
 
-use crate::digest::{Digest, mix};
+use twiceshy_filters::Digest;
+use twiceshy_filters::internals::mix;
 
 /// Digests that begin with the same bits.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +72,8 @@ impl Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::remote::EVERY_DIGEST;
-    use crate::rng::Rng;
+    use twiceshy_filters::internals::Rng;
+    use twiceshy_filters::remote::EVERY_DIGEST;
 
     #[test]
     fn slices_keep_digests_and_their_order() {

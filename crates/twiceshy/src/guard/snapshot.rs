@@ -10,10 +10,10 @@
 //! the store: files may be copied and put back in any combination, and changed on disk,
 //! and a snapshot is used only in front of the records that it was taken of.
 
-use crate::any::load_ordered;
-use crate::digest::KeyHasher;
-use crate::error::{Error, Result};
-use crate::format::{Reader, Writer};
+use twiceshy_filters::KeyHasher;
+use twiceshy_filters::internals::load_ordered;
+use twiceshy_filters::internals::{Reader, Writer};
+use twiceshy_filters::{Error, Result};
 
 use super::shard::Shard;
 use super::slice::Slice;

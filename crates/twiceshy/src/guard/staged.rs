@@ -8,9 +8,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::digest::Digest;
-use crate::error::RemoteError;
-use crate::remote::{Accesses, Ordered};
+use twiceshy_filters::Digest;
+use twiceshy_filters::RemoteError;
+use twiceshy_filters::remote::{Accesses, Ordered};
 
 /// Ranges of digests as the store has them. Writes are noted by nobody: whoever
 /// stages a change makes it in the store.

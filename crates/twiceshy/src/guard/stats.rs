@@ -3,7 +3,7 @@
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::digest::Digest;
+use twiceshy_filters::Digest;
 
 /// Counts and sizes of a guard since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

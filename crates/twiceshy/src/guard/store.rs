@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::digest::{Digest, KeyHasher};
-use crate::error::{Error, RemoteError};
-use crate::remote::Accesses;
+use twiceshy_filters::remote::Accesses;
+use twiceshy_filters::{Digest, KeyHasher};
+use twiceshy_filters::{Error, RemoteError};
 
 /// Records in the order of their keys' digests: slow, and the truth.
 ///

@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use twiceshy::{Guard, GuardOptions, Header, KeyHasher, MemoryStore, Opened, Store};
+use twiceshy::guard::{GuardOptions, Header, MemoryStore, Opened, Store};
+use twiceshy::{Guard, KeyHasher};
 
 use super::allocations::measured;
 use super::mutation::{Choices, block, mutate, push_block};
@@ -147,7 +148,7 @@ fn changed(whole: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
                 filter.truncate(filter.len().saturating_sub(8));
                 mutate(filter, choices);
                 filter.extend([0; 8]);
-                twiceshy::format::seal(filter);
+                twiceshy_filters::format::seal(filter);
             }
         }
     }
@@ -155,6 +156,6 @@ fn changed(whole: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
         push_block(&mut head, &filter);
     }
     head.extend([0; 8]);
-    twiceshy::format::seal(&mut head);
+    twiceshy_filters::format::seal(&mut head);
     head
 }

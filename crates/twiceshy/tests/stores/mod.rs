@@ -5,9 +5,9 @@
 
 use std::ops::RangeInclusive;
 
-use twiceshy::{
-    Change, Digest, EVERY_DIGEST, Header, KeyHasher, MemoryStore, RemoteError, Spec, Store,
-};
+use twiceshy::guard::{Change, Header, MemoryStore, Store};
+use twiceshy_filters::remote::EVERY_DIGEST;
+use twiceshy_filters::{Digest, KeyHasher, RemoteError, Spec};
 
 /// Every filter that a guard takes, with short fingerprints and small budgets, so
 /// that false positives, runs of several keys and spent blocks are common.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fastbloom::BloomFilter;
-use twiceshy_store::{Engine, Fjall, GuardedStore, Redb};
+use twiceshy::store::{Engine, Fjall, GuardedStore, Redb};
 
 use crate::Outcome;
 use crate::bare::{BareFjall, BareRedb, CACHE};

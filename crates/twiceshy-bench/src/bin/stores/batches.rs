@@ -3,7 +3,9 @@
 
 use std::hint::black_box;
 
-use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+use twiceshy::Guard;
+use twiceshy::guard::{GuardOptions, MemoryStore};
+use twiceshy_filters::KeyHasher;
 
 use crate::Outcome;
 use crate::bare::in_batches;

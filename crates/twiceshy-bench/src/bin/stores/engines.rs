@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 
-use twiceshy::Digest;
-use twiceshy_store::{Durability, Engine, EngineOptions, Fjall, Options, Redb};
+use twiceshy::store::{Durability, Engine, EngineOptions, Fjall, Options, Redb};
+use twiceshy_filters::Digest;
 
 use crate::Outcome;
 use crate::bare::{BATCH, CACHE, in_batches};

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use twiceshy_store::Fjall;
+use twiceshy::store::Fjall;
 
 use crate::Outcome;
 use crate::attack::{Ask, Attacker};

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use twiceshy_store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
+use twiceshy::store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
 
 use crate::Outcome;
 use crate::bare::{BareFjall, BareRedb, in_batches};

@@ -6,7 +6,7 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-use twiceshy::{Digest, KeyHasher};
+use twiceshy_filters::{Digest, KeyHasher};
 use twiceshy_lab::entrants;
 
 use crate::Outcome;

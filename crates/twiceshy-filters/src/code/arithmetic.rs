@@ -1,0 +1,696 @@
+//! Arithmetic coding of a short block into one integer.
+//!
+//! Lee, McCauley, Singh, Stein, "Telescoping Filter", section 5 and appendix
+//! C.1. All words below `2^budget` are divided among the symbols of the first
+//! slot, the part of its symbol among those of the second slot, and so on; the
+//! code is the lowest word of the last part.
+//!
+//! ```text
+//! low                                                       low + range
+//!  |------------------ 0 ------------------|--- 1 ---|- 2 -|-3-|...|
+//!                                          |<----- at least 1 ---->|
+//!                                                    |<at least 2->|
+//! ```
+//!
+//! A part is given by its distance from the top: "at least 1", "at least 2"
+//! and so on are sums of right shifts of the range, rounded down, and each
+//! symbol has what lies between two of them. The parts tile the range, unlike
+//! the paper's, whose symbols are all rounded down. So every word belongs to a
+//! block; rounding favours the zero, which keeps a part even of a range of 1;
+//! and encoding fails only where a symbol other than zero finds its part
+//! empty.
+//!
+//! The zero lies at the bottom, so zeros do not move `low`. A block without
+//! other symbols is the word 0; zeros behind the last other symbol cost
+//! neither bits nor time; and the ranges that leading zeros leave are known
+//! beforehand.
+
+#[cfg(test)]
+use alloc::vec;
+#[cfg(test)]
+use alloc::vec::Vec;
+use core::ops::{Add, Sub};
+
+/// Slots of a block.
+pub(crate) const SLOTS: usize = 64;
+
+/// Budgets in bits. The paper has 56; below about 32 there is no use but tests.
+pub(crate) const BUDGETS: core::ops::RangeInclusive<u32> = 8..=128;
+
+/// What intervals are counted in: `u64` where the budget allows, for speed.
+pub(crate) trait Word:
+    Copy + Default + Ord + Add<Output = Self> + Sub<Output = Self> + Into<u128>
+{
+    /// The low bits of `word`.
+    fn truncate(word: u128) -> Self;
+
+    /// The part of `2^-shift`, rounded down.
+    fn part(self, shift: u32) -> Self;
+}
+
+impl Word for u64 {
+    #[inline(always)]
+    fn truncate(word: u128) -> Self {
+        word as u64
+    }
+
+    #[inline(always)]
+    fn part(self, shift: u32) -> Self {
+        self.checked_shr(shift).unwrap_or(0)
+    }
+}
+
+impl Word for u128 {
+    #[inline(always)]
+    fn truncate(word: u128) -> Self {
+        word
+    }
+
+    #[inline(always)]
+    fn part(self, shift: u32) -> Self {
+        self.checked_shr(shift).unwrap_or(0)
+    }
+}
+
+/// The words that begin with the symbols encoded so far.
+pub(crate) struct Interval<W> {
+    low: W,
+    range: W,
+}
+
+impl<W: Word> Interval<W> {
+    /// How many words are left.
+    #[inline(always)]
+    pub(crate) fn range(&self) -> W {
+        self.range
+    }
+
+    /// Keeps the top `at_least` words without the top `more` of them; `None`
+    /// where that is no word at all.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn keep(&mut self, at_least: W, more: W) -> Option<()> {
+        self.low = self.low + (self.range - at_least);
+        self.range = at_least - more;
+        (self.range != W::default()).then_some(())
+    }
+
+    /// Encodes a bit that is one with probability `2^-shift`.
+    #[must_use]
+    pub(crate) fn bit(&mut self, one: bool, shift: u32) -> Option<()> {
+        let ones = self.range.part(shift);
+        if one { self.keep(ones, W::default()) } else { self.keep(self.range, ones) }
+    }
+
+    /// Encodes a number from 0 to `last`, all about equally likely.
+    #[must_use]
+    pub(crate) fn number(&mut self, number: u32, last: u32) -> Option<()> {
+        debug_assert!(number <= last, "{number} is past {last}");
+        let encode = |position| {
+            let one = number >> position & 1 == 1;
+            self.bit(one, 1).map(|()| one)
+        };
+        by_free_bits(last, encode).map(drop)
+    }
+}
+
+/// A word, seen from the interval of the symbols decoded so far.
+pub(crate) struct Point<W> {
+    /// Distance from the interval's low end.
+    offset: W,
+    range: W,
+}
+
+impl<W: Word> Point<W> {
+    /// How many words the interval has.
+    #[inline(always)]
+    pub(crate) fn range(&self) -> W {
+        self.range
+    }
+
+    /// Whether the word is among the top `count` of the interval.
+    #[inline(always)]
+    pub(crate) fn in_top(&self, count: W) -> bool {
+        self.range - self.offset <= count
+    }
+
+    /// Narrows the interval as [`Interval::keep`] does; the word must be in it.
+    #[inline(always)]
+    pub(crate) fn keep(&mut self, at_least: W, more: W) {
+        self.offset = self.offset - (self.range - at_least);
+        self.range = at_least - more;
+    }
+
+    /// Decodes what [`Interval::bit`] encoded.
+    pub(crate) fn bit(&mut self, shift: u32) -> bool {
+        let ones = self.range.part(shift);
+        let one = self.in_top(ones);
+        if one {
+            self.keep(ones, W::default())
+        } else {
+            self.keep(self.range, ones)
+        }
+        one
+    }
+
+    /// Decodes what [`Interval::number`] encoded.
+    pub(crate) fn number(&mut self, last: u32) -> u32 {
+        by_free_bits(last, |_| Some(self.bit(1))).expect("decoding never fails")
+    }
+}
+
+/// Builds a number from 0 to `last` from its high bit down, asking `bit` for
+/// those positions alone where a one would not lead past `last`.
+fn by_free_bits(last: u32, mut bit: impl FnMut(u32) -> Option<bool>) -> Option<u32> {
+    let mut number = 0;
+    for position in (0..u32::BITS - last.leading_zeros()).rev() {
+        let with_one = number | 1 << position;
+        if with_one <= last && bit(position)? {
+            number = with_one;
+        }
+    }
+    Some(number)
+}
+
+/// How a range is divided among symbols. The default symbol is the zero.
+pub(crate) trait Alphabet {
+    /// What a slot holds.
+    type Symbol: Copy + Default + PartialEq;
+
+    /// The top part of `range` that all symbols but the zero share.
+    fn others<W: Word>(&self, range: W) -> W;
+
+    /// Narrows `interval` to the part of `symbol`, which is not the zero.
+    fn encode<W: Word>(&self, symbol: Self::Symbol, interval: &mut Interval<W>) -> Option<()>;
+
+    /// Narrows the interval of `point`, which lies in the part of the others,
+    /// to the part of a symbol.
+    fn decode<W: Word>(&self, point: &mut Point<W>) -> Self::Symbol;
+
+    /// The ideal length of `symbol`'s code, in bits: minus the logarithm of
+    /// its probability.
+    fn bits(&self, symbol: Self::Symbol) -> f64;
+}
+
+/// Bits that an alphabet ideally spends.
+#[derive(Clone, Copy)]
+pub(crate) struct Costs {
+    /// On the zero.
+    pub(crate) zero: f64,
+    /// On the symbols next to it.
+    pub(crate) first: f64,
+    /// More on each step that leads further away.
+    pub(crate) step: f64,
+}
+
+/// How far a key's symbol is from the zero.
+pub(crate) struct Steps {
+    /// The probability of any.
+    pub(crate) some: f64,
+    /// The mean.
+    pub(crate) mean: f64,
+}
+
+impl Steps {
+    /// The load that is assumed: that of the paper's experiments. Slots without
+    /// a key are zero.
+    pub(crate) const LOAD: f64 = 0.95;
+
+    /// Expected bits for a slot.
+    pub(crate) fn expected_bits(&self, costs: &Costs) -> f64 {
+        let (some, further) = (Self::LOAD * self.some, Self::LOAD * (self.mean - self.some));
+        (1.0 - some) * costs.zero + some * costs.first + further * costs.step
+    }
+}
+
+/// Of some alphabets, the one whose expected length reaches `budget` last as
+/// the collisions that a key meets, and with them its `steps`, grow.
+pub(crate) fn last_to_fill<A: Copy>(
+    budget: u32,
+    alphabets: &[(A, Costs)],
+    steps: impl Fn(f64) -> Steps,
+) -> A {
+    let shortest = |collisions| {
+        let steps = steps(collisions);
+        let lengths =
+            alphabets.iter().map(|(alphabet, costs)| (alphabet, steps.expected_bits(costs)));
+        lengths.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are alphabets to choose from")
+    };
+    // At 8 collisions a key, no code stays below 2 bits; fifty halvings on,
+    // both ends are equal for every purpose.
+    let (mut fits, mut overflows) = (0.0, 8.0);
+    for _ in 0..50 {
+        let middle = (fits + overflows) / 2.0;
+        if shortest(middle).1 * SLOTS as f64 <= f64::from(budget) {
+            fits = middle;
+        } else {
+            overflows = middle;
+        }
+    }
+    *shortest(fits).0
+}
+
+/// A code for blocks of an alphabet's symbols.
+///
+/// Rounding takes less than 4 words from any interval of the alphabets here:
+/// each part loses a few, and its share of what was lost before. So a block
+/// encodes wherever its ideal length is 2 bits below the budget.
+#[derive(Clone, Debug)]
+pub(crate) struct Coder<A> {
+    alphabet: A,
+    budget: u32,
+    slots: usize,
+    /// The range left before slot `i` when all slots before it are zero.
+    untouched: [u128; SLOTS + 1],
+}
+
+impl<A: Alphabet> Coder<A> {
+    /// A code for blocks of `slots` slots in words of `budget` bits.
+    pub(crate) fn new(alphabet: A, budget: u32, slots: usize) -> Self {
+        assert!(BUDGETS.contains(&budget), "a budget has 8 to 128 bits, not {budget}");
+        assert!((1..=SLOTS).contains(&slots), "a block has 1 to {SLOTS} slots, not {slots}");
+        let mut untouched = [0; SLOTS + 1];
+        // Of 128 bits, the last word goes unused: the range must be a word too.
+        untouched[0] = 1u128.checked_shl(budget).unwrap_or(u128::MAX);
+        for slot in 0..slots {
+            untouched[slot + 1] = untouched[slot] - alphabet.others(untouched[slot]);
+        }
+        Coder { alphabet, budget, slots, untouched }
+    }
+
+    /// What it codes.
+    pub(crate) fn alphabet(&self) -> &A {
+        &self.alphabet
+    }
+
+    /// Bits of a code.
+    #[cfg(test)]
+    pub(crate) fn budget(&self) -> u32 {
+        self.budget
+    }
+
+    /// The code of a block; `None` when it does not fit the budget.
+    #[must_use]
+    pub(crate) fn encode(&self, symbols: &[A::Symbol]) -> Option<u128> {
+        if self.is_narrow() {
+            self.encode_in::<u64>(symbols)
+        } else {
+            self.encode_in::<u128>(symbols)
+        }
+    }
+
+    /// The block of a code. Bits above the budget are ignored.
+    #[inline]
+    pub(crate) fn decode<const N: usize>(&self, code: u128) -> [A::Symbol; N] {
+        assert_eq!(N, self.slots, "a block has {} slots", self.slots);
+        let mut symbols = [A::Symbol::default(); N];
+        self.visit(code, N, |slot, symbol| symbols[slot] = symbol);
+        symbols
+    }
+
+    /// For each number of slots the code, of those that fit the budget, from which
+    /// on they are not all zeros; `None` where codes are longer than a word.
+    pub(crate) fn zeros(&self) -> Option<[u64; SLOTS + 1]> {
+        self.is_narrow().then(|| self.untouched.map(u64::truncate))
+    }
+
+    /// Whether the first `count` slots are zeros: one look at that table.
+    #[inline]
+    pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
+        self.within(code) < self.untouched[count]
+    }
+
+    /// The symbol of one slot. Stops there, so low slots are cheaper.
+    #[inline]
+    pub(crate) fn decode_one(&self, code: u128, slot: usize) -> A::Symbol {
+        assert!(slot < self.slots, "slot {slot} of {}", self.slots);
+        let mut found = A::Symbol::default();
+        self.visit(code, slot + 1, |at, symbol| {
+            if at == slot {
+                found = symbol;
+            }
+        });
+        found
+    }
+
+    /// The ideal length of a block's code, in bits.
+    #[cfg(test)]
+    pub(crate) fn bits(&self, symbols: &[A::Symbol]) -> f64 {
+        symbols.iter().map(|&symbol| self.alphabet.bits(symbol)).sum()
+    }
+
+    /// Whether the range of the whole budget fits a `u64`.
+    fn is_narrow(&self) -> bool {
+        self.budget < u64::BITS
+    }
+
+    fn encode_in<W: Word>(&self, symbols: &[A::Symbol]) -> Option<u128> {
+        assert_eq!(symbols.len(), self.slots, "a block has {} slots", self.slots);
+        let zero = A::Symbol::default();
+        let other = |&symbol: &A::Symbol| symbol != zero;
+        let (Some(first), Some(last)) =
+            (symbols.iter().position(other), symbols.iter().rposition(other))
+        else {
+            return Some(0);
+        };
+        let range = W::truncate(self.untouched[first]);
+        let mut interval = Interval { low: W::default(), range };
+        for &symbol in &symbols[first..=last] {
+            if symbol == zero {
+                interval.range = interval.range - self.alphabet.others(interval.range);
+            } else {
+                self.alphabet.encode(symbol, &mut interval)?;
+            }
+        }
+        Some(interval.low.into())
+    }
+
+    /// Calls `found` with the slots before `end` that are not zero.
+    #[inline]
+    fn visit(&self, code: u128, end: usize, found: impl FnMut(usize, A::Symbol)) {
+        if code == 0 {
+            return;
+        }
+        if self.is_narrow() {
+            self.visit_in::<u64>(code, end, found);
+        } else {
+            self.visit_in::<u128>(code, end, found);
+        }
+    }
+
+    /// A word as one of the budget. Bits above it are ignored.
+    #[inline]
+    fn within(&self, code: u128) -> u128 {
+        (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1)
+    }
+
+    fn visit_in<W: Word>(&self, code: u128, end: usize, mut found: impl FnMut(usize, A::Symbol)) {
+        let code = self.within(code);
+        let zeros = self.untouched[1..=self.slots].partition_point(|&left| code < left);
+        let range = W::truncate(self.untouched[zeros]);
+        let mut point = Point { offset: W::truncate(code), range };
+        for slot in zeros..end {
+            let others = self.alphabet.others(point.range);
+            if !point.in_top(others) {
+                point.range = point.range - others;
+                continue;
+            }
+            found(slot, self.alphabet.decode(&mut point));
+            if point.offset == W::default() {
+                return;
+            }
+        }
+    }
+}
+
+/// What every alphabet's tests check.
+#[cfg(test)]
+pub(crate) mod laws {
+    use super::*;
+    use crate::rng::Rng;
+    use core::fmt::Debug;
+    use core::hash::Hash;
+    use std::collections::HashSet;
+
+    fn block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::Symbol> {
+        let mut symbols = vec![A::Symbol::default(); coder.slots];
+        coder.visit(code, coder.slots, |slot, symbol| symbols[slot] = symbol);
+        symbols
+    }
+
+    /// Decoding as the paper describes it: slot by slot, all in `u128`, with no
+    /// table and no early end.
+    fn slow_block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::Symbol> {
+        let range = 1u128.checked_shl(coder.budget).unwrap_or(u128::MAX);
+        let mut point = Point { offset: code.min(range - 1), range };
+        let mut decode = |_| {
+            let others = coder.alphabet.others(point.range);
+            if point.in_top(others) {
+                return coder.alphabet.decode(&mut point);
+            }
+            point.keep(point.range, others);
+            A::Symbol::default()
+        };
+        (0..coder.slots).map(&mut decode).collect()
+    }
+
+    /// Any word decodes, and what it decodes to has a code, which is no larger
+    /// and decodes to the same.
+    pub(crate) fn word_decodes<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, word: u128) {
+        let symbols = block(coder, word);
+        assert_eq!(symbols, slow_block(coder, word), "{word:x} in {} bits", coder.budget);
+        let code = coder.encode(&symbols).expect("what a word decodes to has a code");
+        assert!(code <= word, "{code:x} of {word:x} in {} bits", coder.budget);
+        assert_eq!(block(coder, code), symbols, "{code:x} of {word:x}");
+        let slot = (word % coder.slots as u128) as usize;
+        assert_eq!(coder.decode_one(word, slot), symbols[slot], "slot {slot} of {word:x}");
+        let zeros = symbols.iter().take_while(|&&symbol| symbol == A::Symbol::default()).count();
+        for count in 0..=coder.slots {
+            let starts = count <= zeros;
+            assert_eq!(coder.starts_with_zeros(word, count), starts, "{count} of {word:x}");
+            let from = coder.zeros().map(|from| from[count].into());
+            assert!(from.is_none_or(|from: u128| (word < from) == starts), "{count} of {word:x}");
+        }
+    }
+
+    /// Random words of the budget, with few bits, many bits and near the ends.
+    pub(crate) fn random_words_decode<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, seed: u64) {
+        let all = u128::MAX >> (128 - coder.budget);
+        let mut rng = Rng::new(seed);
+        for round in 0..100 {
+            let word = u128::from(rng.next()) << 64 | u128::from(rng.next());
+            let fewer = word & (u128::from(rng.next()) << 64 | u128::from(rng.next()));
+            let shift = round % coder.budget;
+            for word in [word, fewer, !fewer, word >> (128 - coder.budget) >> shift] {
+                word_decodes(coder, word & all);
+            }
+        }
+        word_decodes(coder, 0);
+        word_decodes(coder, all);
+    }
+
+    /// A block that has a code comes back from it.
+    pub(crate) fn comes_back<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, symbols: &[A::Symbol]) {
+        if let Some(code) = coder.encode(symbols) {
+            assert_eq!(block(coder, code), symbols, "{code:x} in {} bits", coder.budget);
+            let untouched = symbols.iter().all(|&symbol| symbol == A::Symbol::default());
+            assert_eq!(code == 0, untouched, "{symbols:?}");
+        } else {
+            let ideal = coder.bits(symbols);
+            assert!(ideal + 2.0 > coder.budget.into(), "{symbols:?} has {ideal} ideal bits");
+        }
+    }
+
+    /// The same at the budgets where that block is about to fit.
+    pub(crate) fn comes_back_near_its_length<A>(alphabet: A, symbols: &[A::Symbol])
+    where
+        A: Alphabet<Symbol: Debug> + Clone,
+    {
+        let ideal = symbols.iter().map(|&symbol| alphabet.bits(symbol)).sum::<f64>().ceil() as u32;
+        for budget in (ideal.saturating_sub(2)..=ideal + 2).filter(|b| BUDGETS.contains(b)) {
+            comes_back(&Coder::new(alphabet.clone(), budget, SLOTS), symbols);
+        }
+    }
+
+    /// Takes every word of a small code, and every block of some symbols: the
+    /// words of a block follow each other, its code is the first, and blocks
+    /// without a code have no word either.
+    pub(crate) fn all_words_and_blocks<A>(coder: &Coder<A>, symbols: &[A::Symbol])
+    where
+        A: Alphabet<Symbol: Debug + Eq + Hash>,
+    {
+        let mut known = HashSet::new();
+        let mut first = 0;
+        for word in 0..1 << coder.budget {
+            word_decodes(coder, word);
+            let symbols = block(coder, word);
+            first = if known.contains(&symbols) { first } else { word };
+            assert_eq!(coder.encode(&symbols), Some(first), "{symbols:?} at {word:x}");
+            known.insert(symbols);
+        }
+        for index in 0..symbols.len().pow(coder.slots as u32) {
+            let digit = |slot| symbols[index / symbols.len().pow(slot) % symbols.len()];
+            let block: Vec<_> = (0..coder.slots as u32).map(digit).collect();
+            assert_eq!(coder.encode(&block).is_some(), known.contains(&block), "{block:?}");
+            comes_back(coder, &block);
+        }
+    }
+
+    /// The smallest budget at which a block has a code. `coders` are all that
+    /// there are, from the smallest budget up.
+    pub(crate) fn length<A: Alphabet>(coders: &[Coder<A>], symbols: &[A::Symbol]) -> f64 {
+        let coder = coders.iter().find(|coder| coder.encode(symbols).is_some());
+        coder.expect("a block of at most 126 bits").budget.into()
+    }
+
+    /// A code for each budget.
+    pub(crate) fn every_budget<A: Alphabet + Clone>(alphabet: A) -> Vec<Coder<A>> {
+        BUDGETS.map(|budget| Coder::new(alphabet.clone(), budget, SLOTS)).collect()
+    }
+
+    /// Draws numbers with given probabilities; the last has what is left.
+    pub(crate) struct Draw {
+        up_to: Vec<u64>,
+    }
+
+    impl Draw {
+        pub(crate) fn new(probabilities: impl IntoIterator<Item = f64>) -> Self {
+            let mut sum = 0.0;
+            let up_to = probabilities.into_iter().map(|probability| {
+                sum += probability;
+                (sum * 2f64.powi(64)) as u64
+            });
+            Draw { up_to: up_to.collect() }
+        }
+
+        pub(crate) fn next(&self, rng: &mut Rng) -> usize {
+            let word = rng.next();
+            let found = self.up_to.iter().position(|&up_to| word < up_to);
+            found.unwrap_or(self.up_to.len() - 1)
+        }
+    }
+
+    /// Shares of `blocks` random blocks of independent slots with
+    /// probabilities `slot`: those whose ideal length (by `bits`) exceeds each
+    /// of `limits`, and last those for which `fits` says no.
+    pub(crate) fn shares_above<const N: usize>(
+        blocks: u32,
+        slot: &[f64],
+        bits: &[f64],
+        limits: [f64; N],
+        mut fits: impl FnMut(&[usize; SLOTS], &mut Rng) -> bool,
+    ) -> ([f64; N], f64) {
+        let draw = Draw::new(slot.iter().copied());
+        let mut rng = Rng::new(20);
+        let (mut above, mut refused) = ([0u32; N], 0u32);
+        for _ in 0..blocks {
+            let block: [usize; SLOTS] = core::array::from_fn(|_| draw.next(&mut rng));
+            let length: f64 = block.iter().map(|&symbol| bits[symbol]).sum();
+            (0..N).for_each(|i| above[i] += u32::from(length > limits[i]));
+            // A shorter block always fits: the law of two bits.
+            let short = length + 2.0 <= 56.0;
+            refused += u32::from(!short && !fits(&block, &mut rng));
+        }
+        let share = |count| f64::from(count) / f64::from(blocks);
+        (above.map(share), share(refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// True with probability 1/4.
+    #[derive(Clone)]
+    struct Coin;
+
+    impl Alphabet for Coin {
+        type Symbol = bool;
+
+        fn others<W: Word>(&self, range: W) -> W {
+            range.part(2)
+        }
+
+        fn encode<W: Word>(&self, _: bool, interval: &mut Interval<W>) -> Option<()> {
+            interval.bit(true, 2)
+        }
+
+        fn decode<W: Word>(&self, point: &mut Point<W>) -> bool {
+            point.bit(2)
+        }
+
+        fn bits(&self, symbol: bool) -> f64 {
+            if symbol { 2.0 } else { 2.0 - 3f64.log2() }
+        }
+    }
+
+    #[test]
+    fn words_written_by_hand() {
+        // 256 = 192 + 64; 64 = 48 + 16; 48 = 36 + 12.
+        let coder = Coder::new(Coin, 8, 3);
+        for (word, expected) in [
+            (0, [false, false, false]),
+            (191, [false, true, true]),
+            (192, [true, false, false]),
+            (227, [true, false, false]),
+            (228, [true, false, true]),
+            (240, [true, true, false]),
+            (255, [true, true, true]),
+        ] {
+            assert_eq!(coder.decode(word), expected, "{word}");
+        }
+        assert_eq!(coder.encode(&[true, false, true]), Some(228));
+        assert_eq!(coder.encode(&[true, true, true]), Some(252));
+        // Four symbols of two bits fill the 8 bits; there is no fifth.
+        let coder = Coder::new(Coin, 8, 6);
+        assert_eq!(coder.encode(&[true, true, true, true, false, false]), Some(255));
+        assert_eq!(coder.encode(&[true, true, true, true, false, true]), None);
+    }
+
+    #[test]
+    fn every_word_of_a_small_code() {
+        for slots in 1..=8 {
+            for budget in 8..=12 {
+                laws::all_words_and_blocks(&Coder::new(Coin, budget, slots), &[false, true]);
+            }
+        }
+    }
+
+    #[test]
+    fn random_words_of_every_budget() {
+        for coder in laws::every_budget(Coin) {
+            laws::random_words_decode(&coder, coder.budget().into());
+        }
+    }
+
+    #[test]
+    fn both_word_sizes_give_one_code() {
+        let mut rng = Rng::new(1);
+        for coder in laws::every_budget(Coin).into_iter().filter(Coder::is_narrow) {
+            for _ in 0..300 {
+                let word = rng.next() & rng.next() & rng.next();
+                let symbols: [bool; SLOTS] = core::array::from_fn(|slot| word >> slot & 1 == 1);
+                assert_eq!(
+                    coder.encode_in::<u64>(&symbols),
+                    coder.encode_in::<u128>(&symbols),
+                    "{word:x} in {} bits",
+                    coder.budget
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn bits_above_the_budget_are_ignored() {
+        let coder = Coder::new(Coin, 56, SLOTS);
+        let symbols: [bool; SLOTS] = coder.decode(0xab_cdef_0123_4567);
+        assert!(symbols.contains(&true));
+        assert_eq!(coder.decode(0xffab_cdef_0123_4567), symbols);
+    }
+
+    #[test]
+    fn numbers_divide_any_range() {
+        for last in (0..40).chain([255, 256, 1000]) {
+            for range in 1..=300u64 {
+                let mut counts = vec![0u64; last as usize + 1];
+                for offset in 0..range {
+                    let mut point = Point { offset, range };
+                    let number = point.number(last);
+                    counts[number as usize] += 1;
+                    let mut interval = Interval { low: 0, range };
+                    interval.number(number, last).expect("it has this word");
+                    assert_eq!(
+                        (interval.low, interval.range),
+                        (offset - point.offset, point.range)
+                    );
+                }
+                for number in 0..=last {
+                    let mut interval = Interval { low: 0, range };
+                    let found = interval.number(number, last).map_or(0, |()| interval.range);
+                    assert_eq!(found, counts[number as usize], "{number} of {last} in {range}");
+                }
+            }
+        }
+    }
+}

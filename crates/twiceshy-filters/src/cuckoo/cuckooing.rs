@@ -1,0 +1,113 @@
+//! The cuckooing adaptive cuckoo filter: a key that collides with a query
+//! moves on to its bin in the next table.
+//!
+//! Kopelowitz, McCauley, Porat, "Support Optimality and Adaptive Cuckoo
+//! Filters", section 2.3. Their analysis wants a moved key to collide again
+//! with probability `epsilon / n`; with one fingerprint for all tables it would
+//! be `1 / n`, so by default the fingerprint depends on the table.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec, Tags};
+
+use super::draft::Draft;
+use super::hashes::{Fingerprints, Hashes};
+use super::mirrored::{Mirrored, Rule};
+use super::table::Place;
+
+/// One fingerprint for each table, or one for all.
+#[derive(Clone, Copy)]
+pub struct Cuckooing {
+    fingerprints: Fingerprints,
+    per_table: bool,
+}
+
+impl Cuckooing {
+    #[inline(always)]
+    fn tag(&self, hashes: Hashes, table: u32) -> u64 {
+        self.fingerprints.of(hashes.tag(if self.per_table { table } else { 0 }))
+    }
+}
+
+impl Rule for Cuckooing {
+    const KINDS: &[Kind] = &[Kind::Cuckooing];
+    const BY_PATTERN: bool = true;
+
+    fn new(spec: &Spec) -> Self {
+        Cuckooing { fingerprints: Fingerprints::new(spec.f), per_table: spec.tags == Tags::Table }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64 {
+        self.tag(hashes, place.table)
+    }
+
+    #[inline(always)]
+    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64 {
+        lanes.broadcast(self.tag(hashes, table))
+    }
+
+    /// Moves each colliding key to its next table, and whatever sits there
+    /// out of its way, in a draft; the draft is written when all have a place.
+    /// Too many moves: new hash functions for the whole filter.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()> {
+        filter.rng.stir(query);
+        let size = libm::ceil(libm::log2(filter.len() as f64)).max(1.0) as usize;
+        let most = filter.spec().moves as usize * size;
+        let mut draft = Draft::default();
+        for &(cell, stored) in colliding {
+            let moved_already = draft.edit(cell).is_some_and(|now| now != Some(stored));
+            if !moved_already && !move_on(&mut draft, filter, (cell, stored), most, remote)? {
+                // Where no hash functions fit either, all stays as it was.
+                return filter.rehash(remote).map(|_| ());
+            }
+        }
+        draft.write(filter, remote)
+    }
+}
+
+/// Moves the key in a cell to its next table, and others on as an insertion
+/// would. `false` when that takes the draft past `most` moves.
+fn move_on(
+    draft: &mut Draft,
+    filter: &mut Mirrored<Cuckooing>,
+    (cell, stored): (usize, Digest),
+    most: usize,
+    remote: &mut dyn Mirror,
+) -> Result<bool> {
+    let shape = filter.table.shape;
+    draft.clear(cell);
+    let (mut homeless, mut from) = (stored, shape.place(cell).table);
+    let mut first = true;
+    while draft.moves() < most {
+        let hashes = filter.hashes(homeless);
+        let next = (from + 1) % shape.tables;
+        // The collided key has to take the next table; whoever it drives out
+        // may take any empty cell of its own, and so may the collided key when
+        // a loop drives it out in turn, but not its old one.
+        let tables = if first { next..next + 1 } else { 0..shape.tables };
+        first = false;
+        let empty = tables
+            .filter(|&table| table != from)
+            .flat_map(|table| shape.cells_of(filter.bin(hashes, table)))
+            .find(|&at| draft.is_empty(filter, at) && (homeless, at) != (stored, cell));
+        if let Some(at) = empty {
+            draft.move_to(at, homeless);
+            return Ok(true);
+        }
+        let slot = filter.rng.below(u64::from(shape.slots)) as usize;
+        let victim_cell = shape.cells_of(filter.bin(hashes, next)).start + slot;
+        // Only the cell that the collided key left may be empty here.
+        let Some(victim) = draft.content(filter, victim_cell, remote)? else { return Ok(false) };
+        draft.move_to(victim_cell, homeless);
+        (homeless, from) = (victim, next);
+    }
+    Ok(false)
+}

@@ -1,0 +1,206 @@
+//! The cyclic adaptive cuckoo filter: a few selector bits in every cell say
+//! which of several fingerprints of the key it holds.
+//!
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.1
+//! (algorithms 1 and 2) and 3.2 (varying ranges); Kopelowitz, McCauley, Porat,
+//! section 2.4.
+//!
+//! A cell's values are divided among the fingerprint functions, so a value
+//! alone says which function made it:
+//!
+//! ```text
+//! equal ranges      0 | f0: 1..2^f | f1: 2^f+1..2*2^f | ...          2^s functions
+//! varying ranges    0 | f0: everything that does not start with r ones |
+//!                   f1, ..., f(2^s): r ones, s bits of the function, f-r bits
+//! ```
+//!
+//! With equal ranges the first value of each is left out: in function 0 it
+//! would be the empty cell, in the others the exception would cost more than
+//! it gives.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::{Digest, reduce32};
+use crate::error::Result;
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec};
+
+use super::hashes::Hashes;
+use super::mirrored::{Mirrored, Rule};
+use super::table::{Place, Table};
+
+/// Fingerprint functions and their ranges of cell values.
+#[derive(Clone, Copy)]
+pub struct Cyclic {
+    /// Bits of a fingerprint below the function's number.
+    below: u32,
+    /// Function 0 has every value below this one.
+    first_end: u64,
+    /// Functions that follow function 0.
+    others: u32,
+    /// The lowest value of an equal range is left out.
+    skip: u64,
+    retry: bool,
+}
+
+impl Cyclic {
+    /// Which function made a value.
+    #[inline(always)]
+    fn selector(&self, value: u64) -> u32 {
+        if value < self.first_end { 0 } else { 1 + ((value - self.first_end) >> self.below) as u32 }
+    }
+
+    /// The value that function `selector` gives a key; `range` is any value of
+    /// that function's range.
+    #[inline(always)]
+    fn value_in(&self, hashes: Hashes, selector: u32, range: u64) -> u64 {
+        // Ranges of the functions after the first start at multiples of their
+        // length.
+        let (start, length) = if selector == 0 {
+            (1, self.first_end - 1)
+        } else {
+            ((range >> self.below << self.below) + self.skip, (1 << self.below) - self.skip)
+        };
+        start + reduce32(hashes.selected_tag(selector), length)
+    }
+
+    /// The value that function `selector` gives a key.
+    fn value(&self, hashes: Hashes, selector: u32) -> u64 {
+        let range = self.first_end + (u64::from(selector.saturating_sub(1)) << self.below);
+        self.value_in(hashes, selector, range)
+    }
+
+    /// The value of a key that never adapted.
+    #[inline(always)]
+    fn unadapted(&self, hashes: Hashes) -> u64 {
+        self.value_in(hashes, 0, 0)
+    }
+
+    /// Whether a key may have left this value, by another function than the
+    /// first.
+    #[inline(always)]
+    fn matches_adapted(&self, value: u64, hashes: Hashes) -> bool {
+        value >= self.first_end && self.matches(value, hashes)
+    }
+
+    /// Whether a key may have left this value.
+    #[inline(always)]
+    fn matches(&self, value: u64, hashes: Hashes) -> bool {
+        value == self.value_in(hashes, self.selector(value), value)
+    }
+
+    /// The function after `selector`, under which `query` and `stored` differ
+    /// if there is one and the filter was told to look for it.
+    fn next(&self, selector: u32, query: Hashes, stored: Hashes) -> u32 {
+        let functions = self.others + 1;
+        let following = |step| (selector + step) % functions;
+        let differs = |&next: &u32| self.value(query, next) != self.value(stored, next);
+        let steps = if self.retry { functions } else { 2 };
+        (1..steps).map(following).find(differs).unwrap_or(following(1))
+    }
+}
+
+impl Mirrored<Cyclic> {
+    /// The selector of each stored key, in order of cells: for statistics.
+    pub fn selectors(&self) -> impl Iterator<Item = u32> + '_ {
+        self.table.occupied().map(|cell| self.rule.selector(self.table.get(cell)))
+    }
+}
+
+impl Rule for Cyclic {
+    const KINDS: &[Kind] = &[Kind::Cyclic, Kind::Varying];
+    const BY_PATTERN: bool = false;
+
+    fn new(spec: &Spec) -> Self {
+        let (below, first_end, others, skip) = match spec.kind {
+            Kind::Varying => {
+                let values = 1u64 << (spec.f + spec.s);
+                (spec.f - spec.r, values - (values >> spec.r), 1 << spec.s, 0)
+            }
+            _ => (spec.f, 1 << spec.f, (1 << spec.s) - 1, 1),
+        };
+        Cyclic { below, first_end, others, skip, retry: spec.retry }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, _: Place) -> u64 {
+        self.unadapted(hashes)
+    }
+
+    #[inline]
+    fn holds(&self, value: u64, hashes: Hashes, _: Place) -> bool {
+        self.matches(value, hashes)
+    }
+
+    #[inline(always)]
+    fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
+        lanes.broadcast(self.unadapted(hashes))
+    }
+
+    /// Each cell says for itself which fingerprint to compare with. Most never
+    /// adapted, and for those the fingerprint does not wait for the cell.
+    #[inline(always)]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, _: u32, bin: usize, pattern: u64) -> bool {
+        if cells.shape.slots == 1 {
+            let value = cells.get(bin);
+            return value == pattern || self.matches_adapted(value, hashes);
+        }
+        cells.shape.cells_of(bin).any(|cell| self.matches(cells.get(cell), hashes))
+    }
+
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        _: &mut dyn Mirror,
+    ) -> Result<()> {
+        let rule = filter.rule;
+        let query = filter.hashes(query);
+        for &(cell, stored) in colliding {
+            let stored = filter.hashes(stored);
+            let selector = rule.selector(filter.table.get(cell));
+            let next = rule.next(selector, query, stored);
+            filter.table.set(cell, rule.value(stored, next));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::super::table::EMPTY;
+    use super::*;
+
+    #[test]
+    fn every_value_belongs_to_the_function_that_made_it() {
+        for text in
+            ["cyclic:f=3,s=1", "cyclic:f=4,s=3", "varying:f=4,s=2,r=1", "varying:f=5,s=0,r=3"]
+        {
+            let spec: Spec = text.parse().expect("a filter");
+            let rule = Cyclic::new(&spec);
+            let functions = rule.others + 1;
+            let mut seen = vec![alloc::collections::BTreeSet::new(); functions as usize];
+            for word in 0..4000u64 {
+                let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
+                for selector in 0..functions {
+                    let value = rule.value(hashes, selector);
+                    assert!(value != EMPTY && value < 1 << spec.cell_bits(), "{text}: {value}");
+                    assert_eq!(rule.selector(value), selector, "{text}: {value}");
+                    seen[selector as usize].insert(value);
+                }
+            }
+            // Every value of every range occurs: the papers' range sizes, less
+            // the reserved ones.
+            let sizes: Vec<usize> = seen.iter().map(|values| values.len()).collect();
+            let expected: Vec<usize> = match text {
+                "cyclic:f=3,s=1" => vec![7, 7],
+                "cyclic:f=4,s=3" => vec![15; 8],
+                "varying:f=4,s=2,r=1" => vec![31, 8, 8, 8, 8],
+                _ => vec![27, 4],
+            };
+            assert_eq!(sizes, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The cuckoo family.
+//!
+//! | filter | cells | remote | after a false positive |
+//! | --- | --- | --- | --- |
+//! | [`Plain`] | two bins, from the fingerprint | [`Ordered`](crate::remote::Ordered) | stays |
+//! | [`Simplified`] | two bins, the fingerprint apart, and a stash | [`Ordered`](crate::remote::Ordered) | stays |
+//! | [`PlainFull`] | `k` bins, from the key | [`Mirror`](crate::remote::Mirror) | stays |
+//! | [`Cyclic`] | `k` bins, selector bits in the cell | [`Mirror`](crate::remote::Mirror) | the next fingerprint |
+//! | [`Swapping`] | `k` bins, fingerprint by position | [`Mirror`](crate::remote::Mirror) | another position |
+//! | [`Cuckooing`] | `k` bins, fingerprint by table | [`Mirror`](crate::remote::Mirror) | another table |
+//!
+//! Each is built from a [`Spec`](crate::Spec).
+
+pub mod bounds;
+pub(crate) mod cuckooing;
+pub(crate) mod cyclic;
+mod draft;
+mod futile;
+mod hashes;
+mod header;
+pub(crate) mod mirrored;
+mod pairs;
+pub(crate) mod partial;
+pub(crate) mod plain;
+pub(crate) mod plain_full;
+pub(crate) mod search;
+pub(crate) mod simplified;
+mod stash;
+pub(crate) mod swapping;
+mod table;
+
+pub use mirrored::Mirrored;
+pub use partial::PartialKey;
+
+/// The original, partial-key cuckoo filter ("plain").
+pub type Plain = partial::PartialKey<plain::Reflection>;
+
+/// Eppstein's simplified cuckoo filter with a stash ("simplified").
+pub type Simplified = partial::PartialKey<simplified::Difference>;
+
+/// The cuckoo filter with real hashes of the key ("plain-full").
+pub type PlainFull = mirrored::Mirrored<plain_full::PlainFull>;
+
+/// The cyclic adaptive cuckoo filter ("cyclic" and "varying").
+pub type Cyclic = mirrored::Mirrored<cyclic::Cyclic>;
+
+/// The swapping adaptive cuckoo filter ("swapping").
+pub type Swapping = mirrored::Mirrored<swapping::Swapping>;
+
+/// The cuckooing adaptive cuckoo filter ("cuckooing").
+pub type Cuckooing = mirrored::Mirrored<cuckooing::Cuckooing>;

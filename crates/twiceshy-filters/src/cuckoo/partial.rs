@@ -1,0 +1,498 @@
+//! Partial-key cuckoo filters: a fingerprint and the bin it sits in say where
+//! else it may sit, so moving it needs no remote.
+//!
+//! A [`Pairing`] says which two bins a fingerprint has: the original filter is
+//! [`super::plain`], the simplified one [`super::simplified`]. Two keys with
+//! one fingerprint in one bin keep two cells, so that removing one never
+//! denies the other.
+//!
+//! The remote is the bare set of stored digests. It is asked whether a key is
+//! really stored before one is removed (removing the fingerprint of an absent
+//! key would deny another), and for all of them when the filter is rebuilt.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::convert::Infallible;
+
+use crate::any::{Build, Grow, spec_of};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::Reader;
+use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::rng::Rng;
+use crate::spec::{Kind, Spec, WhenFull};
+
+use super::futile::Futile;
+use super::header::{Header, save};
+use super::search::{self, Moves};
+use super::stash::Stash;
+use super::table::{EMPTY, Form, Shape, Table};
+use crate::batch::{Probes, probe_in_ring};
+
+/// Which two bins a digest's fingerprint may sit in.
+pub trait Pairing: Copy {
+    /// The kind that it makes.
+    const KIND: Kind;
+
+    /// Whether what finds no cell may go to a stash.
+    const STASHES: bool;
+
+    /// The pairing of a description and a number of bins.
+    fn new(spec: &Spec, bins: usize) -> Self;
+
+    /// A digest's first bin and its fingerprint, which is never zero.
+    fn home(&self, digest: Digest) -> (usize, u64);
+
+    /// The other bin of a fingerprint; its other bin is `bin` again.
+    fn other(&self, bin: usize, fingerprint: u64) -> usize;
+}
+
+/// A partial-key cuckoo filter, with an [`Ordered`] remote.
+#[derive(Clone)]
+pub struct PartialKey<P> {
+    pairing: P,
+    table: Table,
+    stash: Stash,
+    rng: Rng,
+    spec: Spec,
+    seed: u64,
+    counts: Stats,
+    futile: Futile,
+}
+
+/// A digest's fingerprint and its two bins.
+#[derive(Clone, Copy)]
+struct Homes {
+    fingerprint: u64,
+    bins: [usize; 2],
+}
+
+/// A filter that many digests are asked of, and the form of its table.
+struct Asked<'a, P> {
+    filter: &'a PartialKey<P>,
+    form: Form,
+}
+
+impl<P: Pairing> Probes for Asked<'_, P> {
+    type Probe = Homes;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Homes {
+        self.filter.homes(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, homes: &Homes) {
+        self.filter.table.prefetch_both(self.form, homes.bins);
+    }
+
+    #[inline(always)]
+    fn test(&self, homes: &Homes) -> bool {
+        self.filter.holds(self.form, homes)
+    }
+}
+
+/// Where fingerprints may move: only the table is asked.
+struct PartialMoves<'a, P> {
+    table: &'a Table,
+    pairing: P,
+}
+
+impl<P: Pairing> PartialMoves<'_, P> {
+    /// The other bin of the fingerprint in a cell of this bin.
+    #[inline]
+    fn other(&self, bin: usize, cell: usize) -> usize {
+        self.pairing.other(bin, self.table.get(cell))
+    }
+}
+
+impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
+    type Error = Infallible;
+
+    #[inline]
+    fn slots(&self) -> usize {
+        self.table.shape.slots as usize
+    }
+
+    #[inline]
+    fn empty_cell(&self, bin: usize) -> Option<usize> {
+        self.table.empty_cell(bin)
+    }
+
+    #[inline]
+    fn prefetch(&self, bin: usize) {
+        self.cells(bin).for_each(|cell| self.table.prefetch(self.other(bin, cell)));
+    }
+
+    #[inline]
+    fn ways(
+        &mut self,
+        bin: usize,
+        cell: usize,
+    ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
+        Ok(core::iter::once(self.other(bin, cell)))
+    }
+}
+
+impl<P: Pairing> PartialKey<P> {
+    /// An empty filter for `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for another kind's description or an impossible capacity.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        spec.expect_kind(&[P::KIND])?;
+        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// The filter that [`Filter::save`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no such filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let reader = Reader::open(bytes)?;
+        let spec = spec_of(&reader)?;
+        spec.expect_kind(&[P::KIND])?;
+        Self::read(spec, reader)
+    }
+
+    fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
+        let bins = table.shape.bins;
+        PartialKey {
+            pairing: P::new(&spec, bins),
+            table,
+            stash: Stash::new(&spec, bins),
+            rng: Rng::new(0),
+            spec,
+            seed: 0,
+            counts: Stats { capacity, ..Stats::default() },
+            futile: Futile::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn homes(&self, digest: Digest) -> Homes {
+        let (bin, fingerprint) = self.pairing.home(digest.rehashed(self.seed));
+        Homes { fingerprint, bins: [bin, self.pairing.other(bin, fingerprint)] }
+    }
+
+    /// Whether the filter holds such a fingerprint; `form` is the table's.
+    #[inline(always)]
+    fn holds(&self, form: Form, homes: &Homes) -> bool {
+        self.table.either_holds(form, homes.bins, homes.fingerprint)
+            || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
+    }
+
+    /// A query of bins that are no whole bytes. Out of line, and of bare words, so
+    /// that the other forms keep their query in registers.
+    #[cold]
+    #[inline(never)]
+    fn contains_in_odd_bins(&self, first: u64, second: u64) -> bool {
+        self.holds(self.table.form(), &self.homes(Digest::new([first, second])))
+    }
+
+    /// Answers every digest in a table of that form.
+    #[inline(always)]
+    fn answer(&self, form: Form, digests: &[Digest], found: &mut [bool]) {
+        probe_in_ring(digests, found, &Asked { filter: self, form });
+    }
+
+    /// A cell of the two bins that holds the fingerprint.
+    fn find(&self, homes: Homes) -> Option<usize> {
+        homes.bins.into_iter().find_map(|bin| self.table.find(bin, homes.fingerprint))
+    }
+
+    /// Adds a digest's fingerprint without asking the remote, as a filter with
+    /// none would: a digest added twice has to be deleted twice. `false`, and
+    /// nothing has changed, when there is no room.
+    ///
+    /// A filter is used with a remote or without. Whatever builds it anew
+    /// ([`Filter::grow`], [`Filter::rebuild`]) knows the remote's keys only, and
+    /// forgets those that were added here.
+    #[inline]
+    pub fn add(&mut self, digest: Digest) -> bool {
+        let Homes { fingerprint, bins } = self.homes(digest);
+        // A constant in each arm.
+        let filled = match self.table.form() {
+            Form::FourU8 => self.table.fill(Form::FourU8, bins, fingerprint),
+            Form::FourU16 => self.table.fill(Form::FourU16, bins, fingerprint),
+            form => self.table.fill(form, bins, fingerprint),
+        };
+        let added = filled || self.add_elsewhere(fingerprint, bins[0], bins[1]);
+        self.counts.len += usize::from(added);
+        added
+    }
+
+    /// Adds a digest that is not stored to filter and remote; `false` when there is no
+    /// room.
+    #[inline]
+    fn add_to_both(&mut self, digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
+        if !self.add(digest) {
+            return Ok(false);
+        }
+        if let Err(error) = remote.insert(digest) {
+            self.delete(digest);
+            return Err(Error::Remote(error));
+        }
+        Ok(true)
+    }
+
+    /// Adds a fingerprint where the emptier of its bins has no room, or the bins are no
+    /// whole bytes. Of bare words, so that the other insertions stay in registers.
+    #[cold]
+    #[inline(never)]
+    fn add_elsewhere(&mut self, fingerprint: u64, bin: usize, other: usize) -> bool {
+        let homes = Homes { fingerprint, bins: [bin, other] };
+        let empty = self.table.emptiest_cell(homes.bins.into_iter());
+        match empty.or_else(|| self.make_room(homes)) {
+            Some(cell) => self.table.set(cell, fingerprint),
+            None => return self.stash.push(homes.bins, fingerprint),
+        }
+        true
+    }
+
+    /// Removes one fingerprint like the digest's without asking the remote.
+    /// The digest must have been added: deleting another may deny a stored key.
+    /// `false` when there is no such fingerprint.
+    pub fn delete(&mut self, digest: Digest) -> bool {
+        let homes = self.homes(digest);
+        if let Some(cell) = self.find(homes) {
+            // A stashed fingerprint that belongs here moves in.
+            let waiting = self.stash.pop_for(self.table.shape.bin_of(cell)).unwrap_or(EMPTY);
+            self.table.set(cell, waiting);
+        } else if !self.stash.remove(homes.bins, homes.fingerprint) {
+            return false;
+        }
+        self.counts.len -= 1;
+        true
+    }
+
+    /// Moves fingerprints so that a cell of the two bins is free.
+    fn make_room(&mut self, homes: Homes) -> Option<usize> {
+        let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
+        let Ok(path) = search::path(self.spec.search, &homes.bins, &mut self.rng, &mut moves);
+        let path = path?;
+        for step in path.windows(2).rev() {
+            let moved = self.table.get(step[0]);
+            self.table.set(step[1], moved);
+        }
+        self.counts.kicks += path.len() as u64 - 1;
+        Some(path[0])
+    }
+
+    /// A filter of all digests of the remote and `extra`, with other hash
+    /// functions and this many bins; `None` when they do not fit after so many attempts.
+    fn renewed(
+        &self,
+        capacity: usize,
+        bins: usize,
+        extra: Option<Digest>,
+        attempts: u64,
+        remote: &mut dyn Ordered,
+    ) -> Result<Option<Self>> {
+        for attempt in 1..=attempts {
+            let mut fresh = Self::empty(self.spec, capacity, bins);
+            fresh.seed = self.seed.wrapping_add(attempt);
+            fresh.rng = self.rng.clone();
+            let mut all_added = extra.is_none_or(|digest| fresh.add(digest));
+            remote
+                .visit(EVERY_DIGEST, &mut |digest| all_added = all_added && fresh.add(digest))
+                .map_err(Error::Remote)?;
+            if all_added {
+                fresh.counts.adaptations = self.counts.adaptations;
+                fresh.counts.rebuilds = self.counts.rebuilds + 1;
+                fresh.counts.kicks += self.counts.kicks;
+                return Ok(Some(fresh));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<P: Pairing> Build for PartialKey<P> {
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let shape = Shape { tables: 1, bins, slots: spec.b };
+        Self::with_table(spec, Table::new(shape, spec.cell_bits()), capacity)
+    }
+
+    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+        let header = Header::read(&mut reader)?;
+        let bytes = reader.block("the cells")?;
+        let shape = Shape { tables: 1, bins: header.bins, slots: spec.b };
+        if !spec.accepts_bins(header.bins) {
+            return Err(Error::format(format!(
+                "{} bins are no whole subtables of {spec}",
+                header.bins
+            )));
+        }
+        let table = header.table(&spec, shape, bytes)?;
+        let mut filter = Self::with_table(spec, table, 0);
+        filter.stash.read(&mut reader)?;
+        reader.finish()?;
+        filter.seed = header.seed;
+        filter.rng = header.rng;
+        filter.counts = header.counts;
+        let held = filter.table.occupied().count() + filter.stash.len();
+        if held != filter.counts.len {
+            return Err(Error::format("its number of keys is not that of its fingerprints"));
+        }
+        Ok(filter)
+    }
+}
+
+impl<P: Pairing> Grow for PartialKey<P> {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let bins = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, bins, None, Spec::MAX_REBUILDS, remote)?;
+        let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))
+    }
+}
+
+impl<P: Pairing> Filter for PartialKey<P> {
+    type Remote = dyn Ordered;
+
+    #[inline(always)]
+    fn contains(&self, digest: Digest) -> bool {
+        // A constant in each arm, so that each has a loop of its own.
+        match self.table.form() {
+            Form::FourU8 => self.holds(Form::FourU8, &self.homes(digest)),
+            Form::FourU16 => self.holds(Form::FourU16, &self.homes(digest)),
+            Form::Words(lanes) => self.holds(Form::Words(lanes), &self.homes(digest)),
+            Form::OddWords(_) | Form::Cells => {
+                let [first, second] = digest.words();
+                self.contains_in_odd_bins(first, second)
+            }
+        }
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        // Likewise.
+        match self.table.form() {
+            Form::FourU8 => self.answer(Form::FourU8, digests, found),
+            Form::FourU16 => self.answer(Form::FourU16, digests, found),
+            Form::Words(lanes) => self.answer(Form::Words(lanes), digests, found),
+            Form::OddWords(lanes) => self.answer(Form::OddWords(lanes), digests, found),
+            Form::Cells => self.answer(Form::Cells, digests, found),
+        }
+    }
+
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if self.contains(digest) && stored(digest, remote)? {
+            return Ok(false);
+        }
+        let Stats { len, capacity, .. } = self.counts;
+        let futile = self.futile.applies(len, self.spec.full);
+        let grows_now = !futile && len >= self.spec.most_keys(capacity, usize::MAX);
+        if !grows_now && self.add_to_both(digest, remote)? {
+            return Ok(true);
+        }
+        let bins = self.table.shape.bins;
+        let renewed = match self.spec.full {
+            WhenFull::Error => None,
+            _ if futile => None,
+            WhenFull::Rebuild if len >= capacity => None,
+            WhenFull::Rebuild => {
+                self.renewed(capacity, bins, Some(digest), Spec::MAX_REBUILDS, remote)?
+            }
+            WhenFull::Grow => {
+                let mut sizes = self.spec.growth(capacity.max(len), bins);
+                sizes.try_fold(None, |renewed, size| {
+                    if renewed.is_some() {
+                        return Ok(renewed);
+                    }
+                    let ((larger, more_bins), attempts) = (size?, Spec::REBUILDS_PER_GROWTH);
+                    self.renewed(larger, more_bins, Some(digest), attempts, remote)
+                })?
+            }
+        };
+        let Some(renewed) = renewed else {
+            if !futile {
+                self.futile.note(len);
+            }
+            // A filter that cannot grow still has the room that it has.
+            if grows_now && self.add_to_both(digest, remote)? {
+                return Ok(true);
+            }
+            return Err(Error::Full { digest, len, capacity });
+        };
+        if renewed.counts.len != len + 1 {
+            return Err(Error::Remote(strangers(len, renewed.counts.len - 1)));
+        }
+        remote.insert(digest).map_err(Error::Remote)?;
+        *self = renewed;
+        Ok(true)
+    }
+
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
+            return Ok(false);
+        }
+        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
+        Ok(true)
+    }
+
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
+        if !self.contains(digest) {
+            return Ok(Adapted::Absent);
+        }
+        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+    }
+
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
+        *self = self.grown(capacity, remote)?;
+        Ok(())
+    }
+
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
+        let Stats { len, capacity, .. } = self.counts;
+        let renewed =
+            self.renewed(capacity, self.table.shape.bins, None, Spec::MAX_REBUILDS, remote)?;
+        *self = renewed.ok_or_else(|| self.spec.too_small(len, capacity))?;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            cells: self.table.shape.cells(),
+            stashed: self.stash.len(),
+            bits: self.table.bits() + self.stash.bits(),
+            ..self.counts
+        }
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let mut writer = save(&self.spec, &self.table, self.seed, &self.rng, &self.counts);
+        self.stash.write(&mut writer);
+        writer.finish()
+    }
+
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
+        let held = self.table.occupied().count() + self.stash.len();
+        if held != self.counts.len {
+            return Err(format!("{held} fingerprints for {} keys", self.counts.len));
+        }
+        // Taking every stored digest out of a copy must leave nothing.
+        let mut copy = self.clone();
+        let mut stray = None;
+        remote
+            .visit(EVERY_DIGEST, &mut |digest| {
+                if !self.contains(digest) || !copy.delete(digest) {
+                    stray.get_or_insert(digest);
+                }
+            })
+            .map_err(|error| error.to_string())?;
+        if let Some(digest) = stray {
+            return Err(format!("{digest:?} is stored and has no fingerprint of its own"));
+        }
+        if copy.counts.len != 0 {
+            return Err(format!("{} fingerprints belong to no stored key", copy.counts.len));
+        }
+        self.stash.check()
+    }
+}

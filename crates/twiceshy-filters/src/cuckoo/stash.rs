@@ -1,0 +1,158 @@
+//! A stash for each subtable: fingerprints that found no cell.
+//!
+//! Eppstein, "Cuckoo Filter: Simplification and Analysis", section 5. An entry
+//! is the low `f` bits of the smaller of the fingerprint's two bins, and the
+//! fingerprint; that pair is as hard to hit as a cell, so the stash leaves the
+//! false-positive rate as it is (Theorem 5.1).
+
+use crate::error::{Error, Result};
+use crate::format::{Reader, Writer};
+use crate::spec::Spec;
+use alloc::string::String;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+
+/// Fingerprints without a cell, by subtable.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Stash {
+    /// One list for each subtable; none at all for a filter without a stash.
+    subtables: Vec<Vec<Entry>>,
+    /// Entries of all lists.
+    len: usize,
+    /// Entries a list may have.
+    most: usize,
+    /// Bits of a bin's number within its subtable: those of a fingerprint.
+    width: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    location: u32,
+    fingerprint: u32,
+}
+
+impl Stash {
+    pub(crate) fn new(spec: &Spec, bins: usize) -> Self {
+        let subtables = if spec.stash == 0 { 0 } else { bins >> spec.f };
+        Stash {
+            subtables: vec![Vec::new(); subtables],
+            len: 0,
+            most: spec.stash as usize,
+            width: spec.f,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Memory held, in bits.
+    pub(crate) fn bits(&self) -> usize {
+        let lists = self.subtables.capacity() * size_of::<Vec<Entry>>();
+        let entries: usize = self.subtables.iter().map(Vec::capacity).sum();
+        (lists + entries * size_of::<Entry>()) * 8
+    }
+
+    fn entry(&self, bins: [usize; 2], fingerprint: u64) -> (usize, Entry) {
+        let smaller = bins[0].min(bins[1]);
+        let location = smaller & ((1 << self.width) - 1);
+        (
+            smaller >> self.width,
+            Entry { location: location as u32, fingerprint: fingerprint as u32 },
+        )
+    }
+
+    #[inline]
+    pub(crate) fn holds(&self, bins: [usize; 2], fingerprint: u64) -> bool {
+        self.len != 0 && self.search(bins, fingerprint)
+    }
+
+    fn search(&self, bins: [usize; 2], fingerprint: u64) -> bool {
+        let (subtable, entry) = self.entry(bins, fingerprint);
+        self.subtables[subtable].contains(&entry)
+    }
+
+    /// `false` when the subtable's stash is full, or there is none.
+    #[must_use]
+    pub(crate) fn push(&mut self, bins: [usize; 2], fingerprint: u64) -> bool {
+        let (subtable, entry) = self.entry(bins, fingerprint);
+        match self.subtables.get_mut(subtable) {
+            Some(list) if list.len() < self.most => {
+                list.reserve_exact(1);
+                list.push(entry);
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes one such fingerprint, if there is one.
+    pub(crate) fn remove(&mut self, bins: [usize; 2], fingerprint: u64) -> bool {
+        let (subtable, entry) = self.entry(bins, fingerprint);
+        self.take(subtable, |stashed| *stashed == entry).is_some()
+    }
+
+    /// Takes out a fingerprint that may sit in this bin.
+    pub(crate) fn pop_for(&mut self, bin: usize) -> Option<u64> {
+        if self.len == 0 {
+            return None;
+        }
+        let location = (bin & ((1 << self.width) - 1)) as u32;
+        let belongs = |entry: &Entry| {
+            entry.location == location || entry.location ^ entry.fingerprint == location
+        };
+        self.take(bin >> self.width, belongs).map(|entry| u64::from(entry.fingerprint))
+    }
+
+    fn take(&mut self, subtable: usize, wanted: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        let list = self.subtables.get_mut(subtable)?;
+        let index = list.iter().position(wanted)?;
+        self.len -= 1;
+        Some(list.swap_remove(index))
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u64(self.len as u64);
+        for (subtable, list) in self.subtables.iter().enumerate() {
+            for entry in list {
+                writer.u64(subtable as u64);
+                writer.u32(entry.location);
+                writer.u32(entry.fingerprint);
+            }
+        }
+    }
+
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        for _ in 0..reader.count("stashed fingerprints", 16)? {
+            let subtable = reader.size("a subtable")?;
+            let location = reader.u32("a location")?;
+            let fingerprint = reader.u32("a fingerprint")?;
+            let end = 1u64 << self.width;
+            if subtable >= self.subtables.len()
+                || u64::from(location) >= end
+                || !(1..end).contains(&u64::from(fingerprint))
+            {
+                return Err(Error::format("a stashed fingerprint is out of range"));
+            }
+            let bin = subtable << self.width | location as usize;
+            let entry = Entry { location, fingerprint };
+            let bins = [bin, bin ^ fingerprint as usize];
+            if self.entry(bins, fingerprint.into()) != (subtable, entry) {
+                return Err(Error::format("a stashed fingerprint names the larger of its bins"));
+            }
+            if !self.push(bins, fingerprint.into()) {
+                return Err(Error::format("a stash holds more than it may"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let entries: usize = self.subtables.iter().map(Vec::len).sum();
+        if entries != self.len {
+            return Err(format!("the stash counts {} entries and has {entries}", self.len));
+        }
+        Ok(())
+    }
+}

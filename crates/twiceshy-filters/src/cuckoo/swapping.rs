@@ -1,0 +1,141 @@
+//! The swapping adaptive cuckoo filter: a key's fingerprint depends on the
+//! cell's position in its bin, so exchanging two keys of a bin changes both.
+//!
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.3
+//! (algorithms 3 and 4); Kopelowitz, McCauley, Porat, section 2.5.
+//!
+//! Where a bin fits a word, a key's fingerprints for all positions are the
+//! next `b * f` bits of its digest, laid out as the bin is: a query is one xor
+//! and one test for a zero lane.
+
+use crate::bits::lanes::Lanes;
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::remote::Mirror;
+use crate::spec::{Kind, Spec};
+use alloc::vec::Vec;
+
+use super::draft::Draft;
+use super::hashes::{Fingerprints, Hashes};
+use super::mirrored::{Mirrored, Rule};
+use super::table::Place;
+
+/// One fingerprint for each position in a bin.
+#[derive(Clone, Copy)]
+pub struct Swapping {
+    fingerprints: Fingerprints,
+    lanes: Option<Lanes>,
+    retry: bool,
+}
+
+/// Draws for a lane that is zero, which is no fingerprint, before it becomes 1.
+const MAX_DRAWS: u32 = 8;
+
+/// Fingerprints for all positions: `b * f` bits, drawn again where a lane is
+/// zero. One lane in `2^f` is, so the branch is all but free.
+#[inline]
+fn tags(hashes: Hashes, lanes: &Lanes) -> u64 {
+    let tags = hashes.tag_bits(0, lanes.bits());
+    if lanes.any_zero(tags) { redraw(tags, hashes, lanes) } else { tags }
+}
+
+#[cold]
+fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
+    for draw in 1..MAX_DRAWS {
+        let zeros = lanes.zeros(tags);
+        if zeros == 0 {
+            return tags;
+        }
+        tags |= hashes.tag_bits(64 * draw, lanes.bits()) & lanes.spread(zeros);
+    }
+    tags | lanes.spread(lanes.zeros(tags)) & lanes.ones()
+}
+
+impl Rule for Swapping {
+    const KINDS: &[Kind] = &[Kind::Swapping];
+    const BY_PATTERN: bool = true;
+
+    fn new(spec: &Spec) -> Self {
+        Swapping {
+            fingerprints: Fingerprints::new(spec.f),
+            lanes: Lanes::new(spec.b, spec.f),
+            retry: spec.retry,
+        }
+    }
+
+    #[inline]
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64 {
+        match &self.lanes {
+            Some(lanes) => lanes.lane(tags(hashes, lanes), place.slot),
+            None => self.fingerprints.of(hashes.tag(place.slot)),
+        }
+    }
+
+    #[inline(always)]
+    fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
+        tags(hashes, lanes)
+    }
+
+    /// The same in every table.
+    #[inline(always)]
+    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
+        [tags(hashes, lanes); TABLES]
+    }
+
+    /// Swaps each colliding key with a random other cell of its bin. With
+    /// `retry`, another cell is drawn while the query would still collide with
+    /// one of the two.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()> {
+        filter.rng.stir(query);
+        let query = filter.hashes(query);
+        let mut draft = Draft::default();
+        for &(cell, occupant) in colliding {
+            // An earlier swap may have changed what the cell holds.
+            if let Some(stored) = draft.edit(cell).unwrap_or(Some(occupant))
+                && collides(filter, query, stored, cell)
+            {
+                swap(&mut draft, filter, query, (cell, stored), remote)?;
+            }
+        }
+        draft.write(filter, remote)
+    }
+}
+
+/// Whether the query would collide with this key in this cell.
+fn collides(filter: &Mirrored<Swapping>, query: Hashes, stored: Digest, cell: usize) -> bool {
+    let place = filter.table.shape.place(cell);
+    filter.rule.arrival(filter.hashes(stored), place) == filter.rule.arrival(query, place)
+}
+
+fn swap(
+    draft: &mut Draft,
+    filter: &mut Mirrored<Swapping>,
+    query: Hashes,
+    (cell, stored): (usize, Digest),
+    remote: &mut dyn Mirror,
+) -> Result<()> {
+    let shape = filter.table.shape;
+    let mut partners: Vec<usize> =
+        shape.cells_of(shape.bin_of(cell)).filter(|&at| at != cell).collect();
+    loop {
+        let drawn = filter.rng.below(partners.len() as u64) as usize;
+        let partner = partners.swap_remove(drawn);
+        let other = draft.content(filter, partner, remote)?;
+        let still = collides(filter, query, stored, partner)
+            || other.is_some_and(|other| collides(filter, query, other, cell));
+        if still && filter.rule.retry && !partners.is_empty() {
+            continue;
+        }
+        match other {
+            Some(other) => draft.move_to(cell, other),
+            None => draft.clear(cell),
+        }
+        draft.move_to(partner, stored);
+        return Ok(());
+    }
+}

@@ -1,0 +1,691 @@
+//! A set of digests in order, at little more than their 16 bytes each.
+//!
+//! A trie over the bits of the digests with level compression (Nilsson and
+//! Tikkanen, "Implementing a Dynamic Compressed Trie", WAE 1998) whose leaves are
+//! sorted lists (Heinz, Zobel and Williams, "Burst Tries", 2002):
+//!
+//! ```text
+//! root      [ 00 │ 01 │ 10 │ 11 ]         2 to WIDTH children by the next bits
+//!              │    │
+//!              │    └ leaf: up to LEAF digests that start with 01, sorted
+//!              └ branch [ 0 │ 1 ]
+//!                         │   └ leaf: digests that start with 001
+//!                         └ leaf: digests that start with 000
+//! ```
+//!
+//! A leaf that is too long bursts into a branch of two. A branch whose children
+//! are full doubles: each makes way for its two halves. One whose children are
+//! empty halves. So random digests are a step or two from the root, however
+//! many they are, and digests that someone chose at most a step a bit. No
+//! insertion moves more than the digests of one branch's leaves.
+//!
+//! Within a leaf a digest's next bits say about where it is. A leaf's room follows
+//! its length in small steps, so that a half-full leaf takes half the memory.
+
+#[cfg(test)]
+use alloc::format;
+#[cfg(test)]
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use core::{fmt, iter, mem};
+
+use crate::bits::prefetch::prefetch;
+use crate::digest::{Digest, reduce32};
+use crate::remote::EVERY_DIGEST;
+
+/// Digests in order: up to `LEAF` of them, three or more, in a leaf, and up to
+/// `WIDTH` children in a branch, a power of two. Tests make both tiny, so that
+/// rare paths are common.
+///
+/// With leaves half as long the set is no faster and a byte a key larger. A root of
+/// 16,384 children has the leaves of 10^6 digests one step away: with 4096 there
+/// was another, and an insertion took a quarter longer. The doubling to so many is
+/// one insertion of 4 ms; to 65,536 it would be one of 29.
+#[derive(Clone)]
+pub(crate) struct DigestTrie<const LEAF: usize = 96, const WIDTH: usize = 16384> {
+    root: Branch<LEAF, WIDTH>,
+    len: usize,
+}
+
+/// Two or more nodes, one for each value of the next bits.
+#[derive(Clone)]
+struct Branch<const LEAF: usize, const WIDTH: usize> {
+    children: Vec<Node<LEAF, WIDTH>>,
+    /// The sum of what the children weigh.
+    weight: usize,
+}
+
+#[derive(Clone)]
+enum Node<const LEAF: usize, const WIDTH: usize> {
+    Leaf(Vec<Digest>),
+    Branch(Branch<LEAF, WIDTH>),
+}
+
+/// Room in a leaf comes and goes in pieces of that many digests: always less than
+/// one piece is empty.
+const STEP: usize = 8;
+
+/// Whether a digest was added.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inserted {
+    /// It was there.
+    No,
+    Yes,
+    /// Yes, and a leaf burst.
+    Burst,
+}
+
+/// Where a digest is in a leaf, or where it would be put. All digests of the leaf
+/// have the first `used` bits in common.
+///
+/// Numbers are compared, which is free of branches. From the guess it goes step by
+/// step: a binary search around the guess was slower, and one of the whole leaf
+/// touches more cache lines.
+#[inline]
+fn search(digests: &[Digest], digest: Digest, used: u32) -> Result<usize, usize> {
+    let mut at = guess(digest, digests.len(), used);
+    let target = digest.number();
+    while at < digests.len() && digests[at].number() < target {
+        at += 1;
+    }
+    while at > 0 && digests[at - 1].number() >= target {
+        at -= 1;
+    }
+    if digests.get(at) == Some(&digest) { Ok(at) } else { Err(at) }
+}
+
+/// About where a digest is in a leaf of so many.
+#[inline]
+fn guess(digest: Digest, len: usize, used: u32) -> usize {
+    reduce32(digest.bits(used, 32), len as u64) as usize
+}
+
+impl<const LEAF: usize, const WIDTH: usize> Node<LEAF, WIDTH> {
+    /// What it adds to the weight of its branch: a branch, what a full leaf does.
+    fn weight(&self) -> usize {
+        match self {
+            Node::Leaf(digests) => digests.len(),
+            Node::Branch(_) => LEAF,
+        }
+    }
+
+    fn leaf(digests: &[Digest]) -> Self {
+        let mut list = Vec::with_capacity(digests.len().next_multiple_of(STEP));
+        list.extend_from_slice(digests);
+        Node::Leaf(list)
+    }
+
+    /// A branch of two such halves, or one leaf if that is enough.
+    fn joined(halves: [Self; 2]) -> Self {
+        match halves {
+            [Node::Leaf(mut left), Node::Leaf(right)] if left.len() + right.len() <= LEAF => {
+                left.reserve_exact(right.len());
+                left.extend(right);
+                Node::Leaf(left)
+            }
+            halves => Node::Branch(Branch::new(halves.into())),
+        }
+    }
+
+    /// What has a 0 as bit number `used`, and what has a 1.
+    fn halves(self, used: u32) -> [Self; 2] {
+        match self {
+            Node::Leaf(digests) => {
+                let (left, right) =
+                    digests.split_at(digests.partition_point(|digest| digest.bits(used, 1) == 0));
+                [Self::leaf(left), Self::leaf(right)]
+            }
+            Node::Branch(Branch { mut children, .. }) => {
+                let right = children.split_off(children.len() / 2);
+                children.shrink_to_fit();
+                [children, right].map(|half| Branch::new(half).settled())
+            }
+        }
+    }
+
+    /// Sorted digests with the first `used` bits in common, more of them than a
+    /// leaf holds or not.
+    fn from_sorted(digests: &[Digest], used: u32) -> Self {
+        if digests.len() <= LEAF {
+            return Self::leaf(digests);
+        }
+        Branch::from_sorted(digests, used).settled()
+    }
+}
+
+impl<const LEAF: usize, const WIDTH: usize> Branch<LEAF, WIDTH> {
+    fn new(children: Vec<Node<LEAF, WIDTH>>) -> Self {
+        let weight = children.iter().map(Node::weight).sum();
+        Branch { children, weight }
+    }
+
+    /// The simplest node that can stand for it.
+    fn settled(mut self) -> Node<LEAF, WIDTH> {
+        while self.is_sparse() && self.children.len() > 1 {
+            self.halve();
+        }
+        if self.children.len() > 1 { Node::Branch(self) } else { self.children.remove(0) }
+    }
+
+    /// The branch of sorted digests, with half-full leaves if they are random.
+    fn from_sorted(mut digests: &[Digest], used: u32) -> Self {
+        let width = (4 * digests.len()).div_ceil(3 * LEAF).next_power_of_two().clamp(2, WIDTH);
+        let bits = width.ilog2();
+        let children = (0..width as u64).map(|index| {
+            let end = digests.partition_point(|digest| digest.bits(used, bits) <= index);
+            let (first, rest) = digests.split_at(end);
+            digests = rest;
+            Node::from_sorted(first, used + bits)
+        });
+        Branch::new(children.collect())
+    }
+
+    /// How many bits choose among the children.
+    #[inline]
+    fn bits(&self) -> u32 {
+        self.children.len().trailing_zeros()
+    }
+
+    /// Which child a digest belongs to.
+    #[inline]
+    fn index(&self, digest: Digest, used: u32) -> usize {
+        digest.bits(used, self.bits()) as usize
+    }
+
+    fn is_sparse(&self) -> bool {
+        sparse::<LEAF>(self.weight, self.children.len())
+    }
+
+    /// Enough digests for twice as many children, and some to spare, so that a
+    /// branch does not double and halve in turns.
+    fn is_dense(&self) -> bool {
+        self.weight * 4 >= self.children.len() * LEAF * 3
+    }
+
+    fn insert(&mut self, digest: Digest, used: u32) -> Inserted {
+        let index = self.index(digest, used);
+        let below = used + self.bits();
+        let child = &mut self.children[index];
+        let inserted = match child {
+            Node::Branch(branch) => branch.insert(digest, below),
+            Node::Leaf(digests) => {
+                let Err(at) = search(digests, digest, below) else { return Inserted::No };
+                if digests.len() == digests.capacity() {
+                    digests.reserve_exact(STEP);
+                }
+                digests.insert(at, digest);
+                if digests.len() <= LEAF {
+                    self.weight += 1;
+                    return Inserted::Yes;
+                }
+                // The leaf was full, and a branch weighs as much.
+                *child = Node::from_sorted(digests, below);
+                Inserted::Burst
+            }
+        };
+        if inserted == Inserted::Burst && self.children.len() < WIDTH && self.is_dense() {
+            self.double(below);
+        }
+        inserted
+    }
+
+    /// Removes a digest; `false` when it was not there. It may leave the branch
+    /// sparse.
+    fn remove(&mut self, digest: Digest, used: u32) -> bool {
+        let index = self.index(digest, used);
+        let below = used + self.bits();
+        let child = &mut self.children[index];
+        self.weight -= child.weight();
+        let removed = match child {
+            Node::Leaf(digests) => {
+                let found = search(digests, digest, below);
+                if let Ok(at) = found {
+                    digests.remove(at);
+                    if digests.capacity() - digests.len() >= STEP {
+                        digests.shrink_to(digests.len().next_multiple_of(STEP));
+                    }
+                }
+                found.is_ok()
+            }
+            Node::Branch(branch) => {
+                let removed = branch.remove(digest, below);
+                if branch.is_sparse() {
+                    *child = Branch::new(mem::take(&mut branch.children)).settled();
+                }
+                removed
+            }
+        };
+        self.weight += self.children[index].weight();
+        removed
+    }
+
+    /// Gives each half of a child its own place, if that leaves the branch
+    /// not sparse.
+    fn double(&mut self, below: u32) {
+        // Of a wide branch, which is not sparse, one half at least is a branch.
+        let halves = |child: &Node<LEAF, WIDTH>| match child {
+            Node::Branch(branch) if branch.children.len() == 2 => branch.weight,
+            other => other.weight(),
+        };
+        let weight: usize = self.children.iter().map(halves).sum();
+        if !sparse::<LEAF>(weight, 2 * self.children.len()) {
+            let children = mem::take(&mut self.children).into_iter();
+            *self = Branch::new(children.flat_map(|child| child.halves(below)).collect());
+        }
+    }
+
+    /// Makes one child of each two.
+    fn halve(&mut self) {
+        let width = self.children.len() / 2;
+        let mut children = mem::take(&mut self.children).into_iter();
+        let mut next = || children.next().expect("an even number of children");
+        *self = Branch::new((0..width).map(|_| Node::joined([next(), next()])).collect());
+    }
+
+    /// Bytes on the heap, with what an allocator adds.
+    fn heap(&self) -> usize {
+        let below = self.children.iter().map(|child| match child {
+            Node::Leaf(digests) => allocated(digests),
+            Node::Branch(branch) => branch.heap(),
+        });
+        allocated(&self.children) + below.sum::<usize>()
+    }
+
+    /// Checks all below; `used` bits of every digest are those of `prefix`.
+    #[cfg(test)]
+    fn check(&self, prefix: u128, used: u32) -> Result<(), String> {
+        let (width, below) = (self.children.len(), used + self.bits());
+        if !width.is_power_of_two() || !(2..=WIDTH).contains(&width) || below > 128 {
+            return Err(format!("a branch of {width} children at bit {used}"));
+        }
+        let weight: usize = self.children.iter().map(Node::weight).sum();
+        if weight != self.weight {
+            return Err(format!("children that weigh {weight} and not {}", self.weight));
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            let prefix = prefix | ((index as u128) << (128 - below));
+            match child {
+                Node::Branch(branch) if branch.is_sparse() => {
+                    return Err(format!("{width} children weigh {weight} at bit {below}"));
+                }
+                Node::Branch(branch) => branch.check(prefix, below)?,
+                Node::Leaf(digests) if digests.len() > LEAF => {
+                    return Err(format!("{} digests in a leaf at bit {below}", digests.len()));
+                }
+                Node::Leaf(digests) if digests.capacity() >= digests.len() + STEP => {
+                    return Err(format!(
+                        "room for {} in a leaf of {}",
+                        digests.capacity(),
+                        digests.len()
+                    ));
+                }
+                Node::Leaf(digests) => {
+                    let here = |digest: &Digest| (digest.number() ^ prefix) >> (128 - below) == 0;
+                    if !digests.is_sorted_by(|a, b| a < b) || !digests.iter().all(here) {
+                        return Err(format!("a leaf at bit {below} has {digests:?}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Too few digests for so many children. With fewer than three tenths of a full
+/// leaf each, what comes with a leaf is more than a quarter of its digests.
+fn sparse<const LEAF: usize>(weight: usize, children: usize) -> bool {
+    weight * 10 < children * LEAF * 3
+}
+
+/// What an allocator adds to each piece of memory: a word, and padding to an
+/// even number of them.
+const ALLOCATION: usize = 16;
+
+fn allocated<T>(items: &Vec<T>) -> usize {
+    match items.capacity() {
+        0 => 0,
+        capacity => capacity * size_of::<T>() + ALLOCATION,
+    }
+}
+
+impl<const LEAF: usize, const WIDTH: usize> DigestTrie<LEAF, WIDTH> {
+    /// The set of these digests, which are sorted and differ.
+    pub(crate) fn from_sorted(digests: &[Digest]) -> Self {
+        let root = match Node::from_sorted(digests, 0) {
+            Node::Branch(root) => root,
+            leaf => Branch::new(leaf.halves(0).into()),
+        };
+        DigestTrie { root, len: digests.len() }
+    }
+
+    /// Asks for the memory that an insertion of a digest needs first.
+    #[inline]
+    pub(crate) fn prefetch(&self, digest: Digest) {
+        let (leaf, used) = self.leaf(digest);
+        let guess = guess(digest, leaf.len(), used);
+        // The lines around the guess, where it is searched, and the first of those
+        // that are shifted.
+        for at in (guess.saturating_sub(4)..guess + 16).step_by(4) {
+            prefetch(leaf, at);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a digest; `false` when it was there.
+    pub(crate) fn insert(&mut self, digest: Digest) -> bool {
+        let inserted = self.root.insert(digest, 0) != Inserted::No;
+        self.len += usize::from(inserted);
+        inserted
+    }
+
+    /// Removes a digest; `false` when it was not there.
+    pub(crate) fn remove(&mut self, digest: Digest) -> bool {
+        let removed = self.root.remove(digest, 0);
+        self.len -= usize::from(removed);
+        if self.root.is_sparse() && self.root.children.len() > 2 {
+            self.root.halve();
+        }
+        removed
+    }
+
+    /// The leaf that a digest belongs in, and how many bits lead to it.
+    #[inline]
+    fn leaf(&self, digest: Digest) -> (&[Digest], u32) {
+        let (mut branch, mut used) = (&self.root, 0);
+        loop {
+            let index = branch.index(digest, used);
+            used += branch.bits();
+            match &branch.children[index] {
+                Node::Leaf(digests) => return (digests, used),
+                Node::Branch(below) => branch = below,
+            }
+        }
+    }
+
+    /// The digests of a range in order.
+    #[inline]
+    pub(crate) fn range(&self, range: RangeInclusive<Digest>) -> impl Iterator<Item = Digest> {
+        let (start, end) = range.into_inner();
+        let (leaf, used) = self.leaf(start);
+        let (Ok(at) | Err(at)) = search(leaf, start, used);
+        let mut next = after(start, used);
+        let later = iter::from_fn(move || {
+            let first = next.filter(|&first| first <= end)?;
+            let (leaf, used) = self.leaf(first);
+            next = after(first, used);
+            Some(leaf)
+        });
+        let from_start = leaf[at..].iter().chain(later.flatten()).copied();
+        from_start.take_while(move |&digest| digest <= end)
+    }
+
+    /// All digests in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Digest> {
+        self.range(EVERY_DIGEST)
+    }
+
+    /// The heap that it holds in bits, with what an allocator adds.
+    pub(crate) fn bits(&self) -> usize {
+        8 * self.root.heap()
+    }
+
+    /// Checks every invariant.
+    #[cfg(test)]
+    fn check(&self) -> Result<(), String> {
+        if self.root.is_sparse() && self.root.children.len() > 2 {
+            return Err(format!("a root of {} children is sparse", self.root.children.len()));
+        }
+        if self.len != self.iter().count() {
+            return Err(format!("{} digests and not {}", self.iter().count(), self.len));
+        }
+        self.root.check(0, 0)
+    }
+}
+
+/// The least digest whose first `used` bits are greater than those of `digest`.
+#[inline]
+fn after(digest: Digest, used: u32) -> Option<Digest> {
+    let last = digest.number() | u128::MAX.checked_shr(used).unwrap_or(0);
+    last.checked_add(1).map(Digest::from_number)
+}
+
+impl<const LEAF: usize, const WIDTH: usize> Default for DigestTrie<LEAF, WIDTH> {
+    fn default() -> Self {
+        Self::from_sorted(&[])
+    }
+}
+
+impl<const LEAF: usize, const WIDTH: usize> PartialEq for DigestTrie<LEAF, WIDTH> {
+    /// The same digests, however they are spread over leaves.
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl<const LEAF: usize, const WIDTH: usize> Eq for DigestTrie<LEAF, WIDTH> {}
+
+impl<const LEAF: usize, const WIDTH: usize> fmt::Debug for DigestTrie<LEAF, WIDTH> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use alloc::collections::BTreeSet;
+
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Ways to choose digests, random and not.
+    pub(crate) const PATTERNS: [fn(&mut Rng) -> Digest; 7] = [
+        |rng| Digest::new([rng.next(), rng.next()]),
+        |rng| Digest::new([rng.below(3000), 0]),
+        |rng| Digest::new([u64::MAX, u64::MAX - rng.below(3000)]),
+        |rng| Digest::new([7, rng.next()]),
+        |rng| Digest::new([rng.next() & 0xf000_0000_0000_001f, rng.next() & 0xff]),
+        // As many digests with a long run of zeros as with a short one.
+        |rng| Digest::new([rng.next() >> rng.below(64), rng.next() >> rng.below(64)]),
+        // A pile among random ones.
+        |rng| match rng.below(4) {
+            0 => Digest::new([rng.next(), rng.next()]),
+            _ => Digest::new([1 << 40, rng.below(1 << 20)]),
+        },
+    ];
+
+    fn check<const LEAF: usize, const WIDTH: usize>(
+        trie: &DigestTrie<LEAF, WIDTH>,
+        oracle: &BTreeSet<Digest>,
+    ) {
+        trie.check().unwrap_or_else(|broken| panic!("{broken}"));
+        assert_eq!(trie.len(), oracle.len());
+        assert!(trie.iter().eq(oracle.iter().copied()));
+    }
+
+    /// Insertions, removals and ranges, in turns mostly of one kind.
+    fn play<const LEAF: usize, const WIDTH: usize>(steps: usize) {
+        for (seed, pattern) in PATTERNS.into_iter().enumerate() {
+            let mut rng = Rng::new(seed as u64);
+            let mut trie = DigestTrie::<LEAF, WIDTH>::default();
+            let mut oracle = BTreeSet::new();
+            let mut pool = Vec::new();
+            for step in 0..steps {
+                let seen = |pool: &Vec<Digest>, rng: &mut Rng| match rng.below(4) {
+                    0 => pattern(rng),
+                    _ => pool
+                        .get(rng.below(pool.len() as u64 + 1) as usize)
+                        .copied()
+                        .unwrap_or_default(),
+                };
+                let insertions = if (step / (steps / 4)).is_multiple_of(2) { 80 } else { 20 };
+                if rng.below(100) < insertions {
+                    let digest = pattern(&mut rng);
+                    pool.push(digest);
+                    trie.prefetch(digest);
+                    assert_eq!(trie.insert(digest), oracle.insert(digest), "{digest:?}");
+                } else if !pool.is_empty() {
+                    let digest = pool.swap_remove(rng.below(pool.len() as u64) as usize);
+                    assert_eq!(trie.remove(digest), oracle.remove(&digest), "{digest:?}");
+                }
+                let (start, end) = (seen(&pool, &mut rng), seen(&pool, &mut rng));
+                assert_eq!(trie.remove(end), oracle.remove(&end), "{end:?}");
+                let few = trie.range(start..=end).take(5);
+                if start <= end {
+                    assert!(
+                        few.eq(oracle.range(start..=end).take(5).copied()),
+                        "{start:?} to {end:?}"
+                    );
+                } else {
+                    assert_eq!(few.count(), 0, "{start:?} to {end:?}");
+                }
+                if let Some(&before) = oracle.range(..start).next_back() {
+                    let two = trie.range(before..=start);
+                    assert!(two.eq(oracle.range(before..=start).copied()), "{start:?}");
+                }
+                let one = trie.range(start..=start);
+                assert!(one.eq(oracle.get(&start).copied()), "{start:?}");
+                if step % 97 == 0 {
+                    check(&trie, &oracle);
+                    let sorted: Vec<Digest> = oracle.iter().copied().collect();
+                    let loaded = DigestTrie::from_sorted(&sorted);
+                    check(&loaded, &oracle);
+                    assert!(loaded == trie && trie.clone() == loaded);
+                    if step % 2 == 0 {
+                        trie = loaded;
+                    }
+                }
+            }
+            check(&trie, &oracle);
+            for digest in oracle {
+                assert!(trie.remove(digest));
+            }
+            check(&trie, &BTreeSet::new());
+        }
+    }
+
+    #[test]
+    fn it_agrees_with_a_tree_set() {
+        let steps = if cfg!(miri) { 300 } else { 6000 };
+        play::<3, 2>(steps);
+        play::<4, 4>(steps);
+        play::<5, 64>(steps);
+        play::<16, 4>(steps);
+        play::<96, 4096>(steps);
+    }
+
+    #[test]
+    fn equal_sets_are_equal_however_they_came_to_be() {
+        let digests: Vec<Digest> = (0..500).map(|i| Digest::new([i << 50, i])).collect();
+        let mut upwards = DigestTrie::<8, 16>::default();
+        let mut downwards = upwards.clone();
+        digests.iter().for_each(|&digest| assert!(upwards.insert(digest)));
+        digests.iter().rev().for_each(|&digest| assert!(downwards.insert(digest)));
+        assert_eq!(upwards, downwards);
+        assert_eq!(upwards, DigestTrie::from_sorted(&digests));
+        assert!(upwards.remove(digests[77]) && upwards.insert(Digest::new([77 << 50, 78])));
+        assert_ne!(upwards, downwards);
+    }
+
+    /// Three of four children are branches, which weigh much, but hold little.
+    #[test]
+    fn a_branch_does_not_double_if_it_would_be_sparse() {
+        let digest = |quarter: u64, i: u64| Digest::new([quarter << 62 | (i % 2) << 61 | i, 0]);
+        let mut trie = DigestTrie::<10, 16>::default();
+        let mut change = |quarter, numbers: RangeInclusive<u64>, insert: bool| {
+            for i in numbers {
+                let digest = digest(quarter, i);
+                assert!(if insert { trie.insert(digest) } else { trie.remove(digest) });
+                trie.check().unwrap_or_else(|broken| panic!("{broken}"));
+            }
+            trie.root.children.len()
+        };
+        (0..4).for_each(|quarter| assert!(change(quarter, 1..=8, true) <= 4));
+        change(3, 1..=8, false);
+        for quarter in 0..2 {
+            change(quarter, 9..=11, true);
+            change(quarter, 7..=11, false);
+        }
+        assert_eq!(change(2, 9..=11, true), 4);
+        assert_eq!(trie.root.weight, 30, "three branches and an empty leaf");
+    }
+
+    fn shuffle(digests: &mut [Digest], rng: &mut Rng) {
+        for at in (1..digests.len()).rev() {
+            digests.swap(at, rng.below(at as u64 + 1) as usize);
+        }
+    }
+
+    /// At most a quarter over 16 bytes a digest.
+    fn check_space(trie: &DigestTrie, when: &str) {
+        let per_digest = trie.bits() as f64 / 8.0 / trie.len() as f64;
+        assert!(per_digest <= 20.0, "{per_digest} bytes each for {} {when}", trie.len());
+    }
+
+    /// Insertions of all in order, and removals of all in `removals`, with the
+    /// space looked at whenever one in fifty has come or gone.
+    fn check_growth(digests: &[Digest], removals: &[Digest], from: usize, when: &str) {
+        let mut trie = DigestTrie::default();
+        let mut next = from;
+        for &digest in digests {
+            trie.insert(digest);
+            if trie.len() >= next {
+                check_space(&trie, when);
+                next += next / 50;
+            }
+        }
+        trie.check().unwrap_or_else(|broken| panic!("{broken}"));
+        for &digest in removals {
+            trie.remove(digest);
+            if trie.len() <= next && next > from {
+                check_space(&trie, when);
+                next -= next / 50;
+            }
+        }
+        trie.check().unwrap_or_else(|broken| panic!("{broken}"));
+        assert_eq!(trie.len(), 0, "{when}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many digests")]
+    fn random_digests_take_a_quarter_over_16_bytes() {
+        let mut rng = Rng::new(5);
+        let mut digests: Vec<Digest> = (0..300_000).map(|_| PATTERNS[0](&mut rng)).collect();
+        let arrived = digests.clone();
+        shuffle(&mut digests, &mut rng);
+        check_growth(&arrived, &digests, 2000, "at random");
+        digests.sort_unstable();
+        check_growth(&digests, &digests, 2000, "in order");
+        let mut len = 2000;
+        while len < digests.len() {
+            check_space(&DigestTrie::from_sorted(&digests[..len]), "low digests loaded");
+            let mut sample = arrived[..len].to_vec();
+            sample.sort_unstable();
+            check_space(&DigestTrie::from_sorted(&sample), "random digests loaded");
+            len += len / 7;
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many digests")]
+    fn counted_digests_in_any_order_are_as_small() {
+        let mut rng = Rng::new(6);
+        for make in
+            [|i| Digest::new([i, 0]), |i| Digest::new([9, i]), |i| Digest::new([i << 44, i])]
+        {
+            let counted: Vec<Digest> = (0..200_000).map(make).collect();
+            let (mut reversed, mut shuffled) = (counted.clone(), counted.clone());
+            reversed.reverse();
+            shuffle(&mut shuffled, &mut rng);
+            // With fewer, the hundred branches before the first bit that differs
+            // weigh more.
+            check_growth(&counted, &reversed, 10_000, "counted");
+            check_growth(&reversed, &shuffled, 10_000, "reversed");
+            check_growth(&shuffled, &counted, 10_000, "shuffled");
+            check_space(&DigestTrie::from_sorted(&counted), "loaded");
+        }
+    }
+}

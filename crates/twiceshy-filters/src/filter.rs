@@ -1,0 +1,160 @@
+//! The contract of every filter.
+//!
+//! ```text
+//!            contains(d)            no remote in sight: answered from memory
+//!                │
+//!        no ─────┴───── maybe ──▶ the store is asked
+//!        │                        │
+//!     absent              found ──┴── not found: a false positive
+//!                                     └─▶ adapt(d, remote): absent
+//! ```
+//!
+//! Four laws hold for every filter here. Lookup never touches the remote: it is
+//! not in the signature (Definition 1 of Bender et al., "Bloom Filters,
+//! Adaptivity, and the Dictionary Problem"). No stored key is ever answered
+//! "absent". The filter can always be rebuilt from the remote. And after an
+//! operation that failed, filter and remote answer as before.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::spec::Spec;
+
+/// An approximate set of digests in front of a remote that has the exact one.
+pub trait Filter {
+    /// What the filter needs to know of the stored keys:
+    /// `dyn `[`Mirror`](crate::remote::Mirror) or `dyn `[`Ordered`](crate::remote::Ordered).
+    type Remote: ?Sized;
+
+    /// `false`: surely absent. `true`: maybe present.
+    #[must_use]
+    fn contains(&self, digest: Digest) -> bool;
+
+    /// [`Filter::contains`] for many digests, faster where the filter is
+    /// larger than the cache: their memory is asked for ahead.
+    ///
+    /// # Panics
+    /// If `found` is not as long as `digests`.
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]);
+
+    /// Adds a digest to the filter and its remote. `false` when it was stored
+    /// already, and then nothing changes: a filter is a set.
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::Error::Full) hands the digest back;
+    /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool>;
+
+    /// Removes a digest from the filter and its remote. `false` when it was
+    /// not stored, and then nothing changes.
+    ///
+    /// # Errors
+    /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool>;
+
+    /// Tells the filter of a positive answer that may have been false. If the
+    /// remote says it was, the filter changes so that it answers "absent".
+    ///
+    /// # Errors
+    /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted>;
+
+    /// The stored digests to read for a query that was answered "maybe": they
+    /// tell whether it is stored, and if not they are what [`Filter::adapt`] will
+    /// ask its remote for, and mostly all of it.
+    fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
+        digest..=digest
+    }
+
+    /// Builds the filter again from its remote for `capacity` keys. Adaptive
+    /// quotient filters keep what they have learned; others take new hash
+    /// functions and forget it.
+    ///
+    /// # Errors
+    /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that
+    /// capacity; [`Error::Remote`](crate::Error::Remote).
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()>;
+
+    /// Builds the filter again from its remote at its size, with new hash
+    /// functions and all adaptation forgotten. Also for a filter that was lost
+    /// or is older than its remote.
+    ///
+    /// # Errors
+    /// [`Error::Spec`](crate::Error::Spec) when the stored keys fit with none of
+    /// the hash functions tried; [`Error::Remote`](crate::Error::Remote).
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()>;
+
+    /// Counts and sizes.
+    fn stats(&self) -> Stats;
+
+    /// The description that builds a filter like this.
+    fn spec(&self) -> Spec;
+
+    /// The filter's bytes, in the format of `docs/format.md`.
+    #[must_use]
+    fn save(&self) -> Vec<u8>;
+
+    /// Verifies every invariant, the one promise included: each digest of the
+    /// remote is answered "maybe". For tests and fuzzers; reads everything.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String>;
+}
+
+/// What became of a positive answer that the filter was told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adapted {
+    /// The filter answers "absent" already.
+    Absent,
+    /// The digest is stored: the answer was right, nothing changed.
+    Stored,
+    /// It was a false positive, and is answered "absent" now. Later changes for
+    /// other queries, insertions and rebuilds may bring it back, as likely as
+    /// any query becomes a false positive.
+    Fixed,
+    /// It was a false positive and still is one: the filter does not adapt, or
+    /// the change happened to collide again. Telling it again tries again.
+    Unfixed,
+}
+
+/// Counts and sizes of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Keys stored.
+    pub len: usize,
+    /// Keys the filter was made for.
+    pub capacity: usize,
+    /// Cells, occupied or not.
+    pub cells: usize,
+    /// Keys of `len` that found no cell and are in the stash.
+    pub stashed: usize,
+    /// Memory on the heap, in bits: everything that grows with the keys.
+    pub bits: usize,
+    /// False positives it was told of and fixed.
+    pub adaptations: u64,
+    /// Blocks of slots that had learned all they could and forgot it.
+    pub spent: u64,
+    /// Times it was built again, with new hash functions or larger.
+    pub rebuilds: u64,
+    /// Keys moved to another cell.
+    pub kicks: u64,
+}
+
+impl Stats {
+    /// Keys for each cell: the share of cells that are occupied, or would be if
+    /// nothing were stashed.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.len as f64 / self.cells as f64
+    }
+
+    /// Memory a stored key, in bits.
+    #[must_use]
+    pub fn bits_per_key(&self) -> f64 {
+        self.bits as f64 / self.len as f64
+    }
+}

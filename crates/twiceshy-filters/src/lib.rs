@@ -1,0 +1,45 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![deny(missing_docs)]
+
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
+
+mod any;
+mod batch;
+mod bits;
+pub mod broom;
+mod code;
+pub mod cuckoo;
+mod digest;
+mod digest_set;
+mod digest_table;
+mod digest_trie;
+mod error;
+mod filter;
+#[doc(hidden)]
+pub mod format;
+mod keyed;
+pub mod quotient;
+pub mod remote;
+mod rng;
+mod spec;
+
+/// What crate `twiceshy` needs beside the public interface; it may change with any release.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::any::{OrderedFilter, load_ordered, ordered};
+    pub use crate::bits::prefetch::prefetch_address;
+    pub use crate::digest::{mix, reduce64};
+    pub use crate::format::{Reader, Writer};
+    pub use crate::quotient::Layout;
+    pub use crate::rng::Rng;
+}
+
+pub use any::AnyFilter;
+pub use digest::{Digest, KeyHasher};
+pub use error::{Error, RemoteError, Result};
+pub use filter::{Adapted, Filter, Stats};
+pub use keyed::KeyFilter;
+pub use spec::{Form, Kind, Spec, WhenFull, WhenSpent};

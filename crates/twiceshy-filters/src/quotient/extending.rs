@@ -1,0 +1,121 @@
+//! The extension adaptive filter ("exAF"): after a false positive the slot's
+//! fingerprint grows until it is no longer a prefix of the query's.
+//!
+//! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5 and appendix C.4;
+//! a simplification of the broom filter of Bender et al. Extensions are the
+//! first bits of a digest's second word; those of a block are one arithmetic
+//! code. Remainders never change, so a spent block drops its extensions and asks
+//! nobody.
+
+use core::ops::Range;
+
+use crate::bits::word::Words;
+use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
+use crate::digest::Digest;
+use crate::spec::{Kind, Spec};
+
+use super::BlockCode;
+use super::block::{Bytes, Within};
+use super::place::Place;
+use super::rule::{Learned, MOST_STATE, Rule, number};
+use super::runs::Runs;
+
+/// Extensions in one arithmetic code a block.
+#[derive(Clone)]
+pub struct Extending {
+    code: ExtensionCode,
+    /// Bits of a remainder.
+    width: u32,
+}
+
+impl Extending {
+    /// What its code spends on extensions of each length.
+    pub(crate) fn block_code(&self, budget: u32) -> BlockCode {
+        let bits = (0..=MAX_LENGTH).map(|length| self.code.bits(length)).collect();
+        BlockCode { budget, bits }
+    }
+}
+
+/// The first `length` bits behind a digest's remainder.
+fn extension(digest: Digest, length: u8) -> Extension {
+    let bits = if length == 0 { 0 } else { digest.bits(64, length.into()) as u32 };
+    Extension { length, bits }
+}
+
+impl Rule for Extending {
+    const KINDS: &[Kind] = &[Kind::Extension];
+    const REMAINDERS_CHANGE: bool = false;
+    const EVERY_QUERY_READS_STATE: bool = false;
+
+    type Symbol = Extension;
+
+    fn new(spec: &Spec) -> Self {
+        Extending { code: ExtensionCode::for_budget(spec.budget), width: spec.f }
+    }
+
+    fn decode(&self, state: &[u8]) -> Learned<Extension> {
+        Learned { epoch: 0, slots: self.code.decode(number(state)) }
+    }
+
+    fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
+        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+        let mut state = [0; MOST_STATE];
+        state[..code.len()].copy_from_slice(&code);
+        Some(state)
+    }
+
+    fn depth(&self, held: Extension) -> u8 {
+        held.length
+    }
+
+    fn at_depth(&self, place: &Place, depth: u8) -> Extension {
+        extension(place.digest, depth)
+    }
+
+    #[inline(always)]
+    fn remainder(&self, place: &Place, _: u8, _: Extension) -> u64 {
+        place.remainder(self.width)
+    }
+
+    fn holds(&self, remainder: u64, place: &Place, _: u8, held: Extension) -> bool {
+        remainder == place.remainder(self.width) && held == extension(place.digest, held.length)
+    }
+
+    fn apart(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
+        let common = (query.digest.word(1) ^ stored.digest.word(1)).leading_zeros() as u8;
+        (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
+    }
+
+    #[inline(always)]
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        runs.any(Within::of(run), place.remainder(self.width))
+    }
+
+    #[inline(always)]
+    fn may_be_in_at_once(
+        &self,
+        _: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        // The width that finding the run has asked for already.
+        runs.any_at_once(run, place.remainder(runs.width()))
+    }
+
+    #[inline(always)]
+    fn may_be_among(&self, _: impl Words, slots: Bytes, place: &Place) -> bool {
+        slots.any(place.remainder(8))
+    }
+
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+        if remainder != place.remainder(self.width) {
+            return Some(false);
+        }
+        self.code.starts_with_zeros(number(state), index + 1).then_some(true)
+    }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
+        (0, self.code.decode_one(number(state), index))
+    }
+}

@@ -1,0 +1,556 @@
+//! The rank-and-select quotient filter, as it is: no adaptivity.
+//!
+//! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter"; Lee,
+//! McCauley, Singh, Stein: "Telescoping Filter", sections 2.1 and 5.
+//!
+//! A digest's first word, taken as a fraction of 2^64 and multiplied by the
+//! number of slots, is cut at the binary point:
+//!
+//! ```text
+//! word 0 * slots  =  | quotient (which slot) . remainder (r bits) | rest |
+//!                      high 64 bits of the product   low 64 bits
+//! ```
+//!
+//! So any number of slots will do, and the order of digests is the order of
+//! quotients and, within a run, of remainders: runs in the order of remainders
+//! *are* in digest order, with or without a remote, and the j-th slot of a run is
+//! the j-th digest of the quotient's range. Twice the slots move the remainder's
+//! first bit into the quotient, whatever the number of slots: the filter can
+//! double without its remote ([`Rsqf::doubled`]).
+//!
+//! Two keys with one fingerprint keep two slots, so that removing one never
+//! denies the other.
+
+use crate::any::{Build, Grow, spec_of};
+use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
+use crate::bits::word::{Words, Work, tuned};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, Filter, Stats};
+use crate::format::{Reader, Writer};
+use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::spec::{Kind, Spec, WhenFull};
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use super::append::{Appending, runs_of};
+use super::glance::ByteBlocks;
+use super::runs::Runs;
+
+/// Bytes a block beside the remainders and their metadata: none.
+const EXTRA: usize = 0;
+
+/// The rank-and-select quotient filter ("rsqf"), with an [`Ordered`] remote.
+///
+/// ```
+/// use twiceshy_filters::quotient::Rsqf;
+/// use twiceshy_filters::{Filter, KeyHasher};
+/// use twiceshy_filters::remote::MemorySet;
+/// let mut filter = Rsqf::new(&"rsqf:f=8".parse()?, 1000)?;
+/// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
+/// filter.insert(hasher.digest("stored"), &mut remote)?;
+/// assert!(filter.contains(hasher.digest("stored")));
+/// // Twice the room, without a look at the remote.
+/// let larger = filter.doubled().expect("a bit to spare");
+/// assert!(larger.contains(hasher.digest("stored")));
+/// # Ok::<(), twiceshy_filters::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Rsqf {
+    runs: Runs,
+    spec: Spec,
+    counts: Stats,
+}
+
+/// Where a digest belongs: in order of digests, these are in order too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Fingerprint {
+    quotient: usize,
+    remainder: u64,
+}
+
+impl Rsqf {
+    /// An empty filter for `capacity` keys.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for another kind's description or an impossible capacity.
+    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
+        spec.expect_kind(&[Kind::Rsqf])?;
+        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    }
+
+    /// A filter of digests that come in order, made several times as fast as by
+    /// [`Rsqf::add`], with the same bytes. A digest that comes twice has to be
+    /// deleted twice.
+    ///
+    /// ```
+    /// use twiceshy_filters::quotient::Rsqf;
+    /// use twiceshy_filters::{Filter, KeyHasher};
+    /// let hasher = KeyHasher::random();
+    /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
+    /// digests.sort_unstable();
+    /// let filter = Rsqf::from_sorted(&"rsqf:f=8".parse()?, 1000, digests)?;
+    /// assert!(filter.contains(hasher.digest("key 7")));
+    /// # Ok::<(), twiceshy_filters::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Spec`] as for [`Rsqf::new`], and when a digest comes before a
+    /// smaller one; [`Error::Full`] hands back the first that finds no slot.
+    pub fn from_sorted(
+        spec: &Spec,
+        capacity: usize,
+        digests: impl IntoIterator<Item = Digest>,
+    ) -> Result<Self> {
+        let mut filter = Self::new(spec, capacity)?;
+        let mut appending = filter.appending();
+        let mut last = Digest::new([0, 0]);
+        for digest in digests {
+            if digest < last {
+                let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
+                return Err(Error::spec(spec.to_string(), reason));
+            }
+            if appending.len() == filter.runs.quotients() {
+                return Err(Error::Full { digest, len: appending.len(), capacity });
+            }
+            let Fingerprint { quotient, remainder } = filter.fingerprint(digest);
+            appending.append(quotient, remainder);
+            last = digest;
+        }
+        filter.runs = appending.finish();
+        Ok(filter)
+    }
+
+    /// Runs of this filter's shape, to be written in order.
+    fn appending(&self) -> Appending {
+        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
+    }
+
+    /// The filter that [`Filter::save`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are no such filter.
+    pub fn load(bytes: &[u8]) -> Result<Self> {
+        let reader = Reader::open(bytes)?;
+        let spec = spec_of(&reader)?;
+        spec.expect_kind(&[Kind::Rsqf])?;
+        Self::read(spec, reader)
+    }
+
+    #[inline(always)]
+    fn fingerprint(&self, digest: Digest) -> Fingerprint {
+        self.cut(digest.word(0))
+    }
+
+    #[inline(always)]
+    fn cut(&self, word: u64) -> Fingerprint {
+        let product = u128::from(word) * self.runs.quotients() as u128;
+        Fingerprint {
+            quotient: (product >> 64) as usize,
+            remainder: product as u64 >> (64 - self.runs.width()),
+        }
+    }
+
+    /// Adds a digest's fingerprint without asking the remote, as a filter with
+    /// none would: a digest added twice has to be deleted twice. `false`, and
+    /// nothing has changed, when every slot is taken.
+    pub fn add(&mut self, digest: Digest) -> bool {
+        let fingerprint = self.fingerprint(digest);
+        self.put(fingerprint)
+    }
+
+    fn put(&mut self, fingerprint: Fingerprint) -> bool {
+        if self.runs.len() == self.runs.quotients() {
+            return false;
+        }
+        let Fingerprint { quotient, remainder } = fingerprint;
+        let shift = self.runs.insert_in_order(quotient, remainder);
+        self.counts.kicks += (shift.to - shift.from) as u64;
+        true
+    }
+
+    /// Removes one fingerprint like the digest's without asking the remote.
+    /// The digest must have been added: deleting another may deny a stored key.
+    /// `false` when there is no such fingerprint.
+    pub fn delete(&mut self, digest: Digest) -> bool {
+        let Fingerprint { quotient, remainder } = self.fingerprint(digest);
+        let Some(shift) = self.runs.remove_one(quotient, remainder) else { return false };
+        self.counts.kicks += (shift.to - shift.from) as u64;
+        true
+    }
+
+    /// Every stored quotient and remainder, in digest order.
+    pub fn fingerprints(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.runs.iter().flat_map(move |(quotient, run)| {
+            run.map(move |slot| (quotient, self.runs.remainder(slot)))
+        })
+    }
+
+    /// The same filter with twice the slots, made without the remote: the first
+    /// bit of each remainder goes to its quotient. It is the filter that the
+    /// remote would have given, bit for bit. `None` when the remainders have one
+    /// bit only, or the slots would be too many.
+    #[must_use]
+    pub fn doubled(&self) -> Option<Self> {
+        let width = self.runs.width() - 1;
+        let spec = self.spec.with_fingerprint(width).ok()?;
+        let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= Spec::MAX_BINS)?;
+        let mut appending = Appending::new(slots, width, EXTRA);
+        for (quotient, remainder) in self.fingerprints() {
+            let top = remainder >> width;
+            appending.append(2 * quotient + top as usize, remainder ^ top << width);
+        }
+        let counts = Stats {
+            capacity: 2 * self.counts.capacity,
+            rebuilds: self.counts.rebuilds + 1,
+            ..self.counts
+        };
+        Some(Rsqf { runs: appending.finish(), spec, counts })
+    }
+
+    /// A filter of all fingerprints of both, made without their remotes, for two
+    /// sets that have no key in common: one that is in both has two fingerprints
+    /// afterwards. It has the slots of `self`, and its capacity.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the two have not the same slots and remainders, or
+    /// more keys together than slots.
+    pub fn merged(&self, other: &Self) -> Result<Self> {
+        let shape = |filter: &Self| (filter.runs.quotients(), filter.runs.width());
+        if shape(self) != shape(other) {
+            let ((slots, f), (other_slots, other_f)) = (shape(self), shape(other));
+            let reason = format!(
+                "{slots} slots of f={f} do not merge with {other_slots} of f={other_f}; build \
+                 both for the same capacity"
+            );
+            return Err(Error::spec(self.spec.to_string(), reason));
+        }
+        let len = self.runs.len() + other.runs.len();
+        if len > self.runs.quotients() {
+            return Err(self.spec.too_small(len, self.counts.capacity));
+        }
+        let mut appending = self.appending();
+        let mut others = other.fingerprints().peekable();
+        for own in self.fingerprints() {
+            while let Some((quotient, remainder)) = others.next_if(|other| *other < own) {
+                appending.append(quotient, remainder);
+            }
+            appending.append(own.0, own.1);
+        }
+        others.for_each(|(quotient, remainder)| appending.append(quotient, remainder));
+        let counts = Stats {
+            rebuilds: self.counts.rebuilds + other.counts.rebuilds + 1,
+            kicks: self.counts.kicks + other.counts.kicks,
+            ..self.counts
+        };
+        Ok(Rsqf { runs: appending.finish(), spec: self.spec, counts })
+    }
+
+    /// A filter of all digests of the remote and `extra`, with this many slots;
+    /// `None` when they are too many.
+    fn renewed(
+        &self,
+        capacity: usize,
+        slots: usize,
+        extra: Option<Digest>,
+        remote: &mut dyn Ordered,
+    ) -> Result<Option<Self>> {
+        let Some(runs) = runs_of(remote, slots, self.spec.f, EXTRA)? else { return Ok(None) };
+        let counts = Stats { capacity, ..Stats::default() };
+        let mut fresh = Rsqf { runs, spec: self.spec, counts };
+        if extra.is_some_and(|digest| !fresh.add(digest)) {
+            return Ok(None);
+        }
+        fresh.counts.rebuilds = self.counts.rebuilds + 1;
+        fresh.counts.kicks += self.counts.kicks;
+        Ok(Some(fresh))
+    }
+}
+
+/// [`Filter::contains`] of a digest's first word.
+struct Query<'a> {
+    filter: &'a Rsqf,
+    word: u64,
+}
+
+impl Work for Query<'_> {
+    type Outcome = bool;
+
+    #[inline(always)]
+    fn run(self, words: impl Words) -> bool {
+        let Fingerprint { quotient, remainder } = self.filter.cut(self.word);
+        self.filter.runs.holds(words, quotient, remainder)
+    }
+}
+
+/// [`Filter::contains_many`].
+struct Queries<'a> {
+    filter: &'a Rsqf,
+    digests: &'a [Digest],
+    found: &'a mut [bool],
+}
+
+impl Work for Queries<'_> {
+    type Outcome = ();
+
+    #[inline(always)]
+    fn run(self, words: impl Words) {
+        let Queries { filter, digests, found } = self;
+        match filter.runs.of_bytes() {
+            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
+            None => probe_all(digests, found, &Probing { filter, words }),
+        }
+    }
+}
+
+/// The steps of many queries.
+struct Probing<'a, W> {
+    filter: &'a Rsqf,
+    words: W,
+}
+
+impl<W: Words> Probes for Probing<'_, W> {
+    type Probe = Fingerprint;
+
+    #[inline(always)]
+    fn locate(&self, digest: Digest) -> Fingerprint {
+        self.filter.fingerprint(digest)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, fingerprint: &Fingerprint) {
+        self.filter.runs.prefetch(fingerprint.quotient);
+    }
+
+    #[inline(always)]
+    fn test(&self, fingerprint: &Fingerprint) -> bool {
+        self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
+    }
+}
+
+/// The steps of many queries where remainders have a byte.
+struct Glancing<'a, W> {
+    filter: &'a Rsqf,
+    words: W,
+    blocks: ByteBlocks<'a>,
+}
+
+impl<W: Words> Glances for Glancing<'_, W> {
+    #[inline(always)]
+    fn prefetch(&self, digest: Digest) {
+        self.blocks.prefetch(self.filter.fingerprint(digest).quotient);
+    }
+
+    #[inline(always)]
+    fn glance(&self, digest: Digest) -> Glance {
+        let Fingerprint { quotient, remainder } = self.filter.fingerprint(digest);
+        let seen = self.blocks.glance(self.words, quotient);
+        Glance { found: seen.slots.any(remainder), open: seen.far }
+    }
+
+    #[inline(always)]
+    fn test(&self, digest: Digest) -> bool {
+        Query { filter: self.filter, word: digest.word(0) }.run(self.words)
+    }
+}
+
+impl Build for Rsqf {
+    /// A filter's bins are its slots.
+    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+        let counts = Stats { capacity, ..Stats::default() };
+        Rsqf { runs: Runs::new(bins, spec.f, EXTRA), spec, counts }
+    }
+
+    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+        let slots = reader.size("the number of slots")?;
+        let len = reader.size("the number of keys")?;
+        let counts = Stats {
+            capacity: reader.size("the capacity")?,
+            rebuilds: reader.counter("the rebuilds")?,
+            kicks: reader.counter("the kicks")?,
+            ..Stats::default()
+        };
+        let blocks = reader.block("the blocks")?;
+        reader.finish()?;
+        if !(1..=Spec::MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
+            let capacity = counts.capacity;
+            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
+        }
+        let runs = Runs::from_bytes(blocks, slots, spec.f, EXTRA).map_err(Error::format)?;
+        if runs.len() != len || len > slots {
+            return Err(Error::format("its number of keys is not that of its remainders"));
+        }
+        let filter = Rsqf { runs, spec, counts };
+        if !filter.fingerprints().is_sorted() {
+            return Err(Error::format("its remainders are out of order"));
+        }
+        Ok(filter)
+    }
+}
+
+impl Grow for Rsqf {
+    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
+        let slots = self.spec.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, slots, None, remote)?;
+        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
+        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+    }
+}
+
+impl Filter for Rsqf {
+    type Remote = dyn Ordered;
+
+    #[inline]
+    fn contains(&self, digest: Digest) -> bool {
+        tuned(Query { filter: self, word: digest.word(0) })
+    }
+
+    fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        tuned(Queries { filter: self, digests, found });
+    }
+
+    fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if self.contains(digest) && stored(digest, remote)? {
+            return Ok(false);
+        }
+        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
+        if len < self.spec.most_keys(capacity, slots) && self.add(digest) {
+            if let Err(error) = remote.insert(digest) {
+                self.delete(digest);
+                return Err(Error::Remote(error));
+            }
+            return Ok(true);
+        }
+        let renewed = match self.spec.full {
+            // The order of digests is that of the remote: there are no other
+            // hash functions that a rebuild could try.
+            WhenFull::Error | WhenFull::Rebuild => None,
+            WhenFull::Grow => {
+                // Half as many slots again always have room for one more key.
+                let size = self.spec.growth(capacity.max(len), slots).next();
+                let (larger, more_slots) = size.expect("there is a next size")?;
+                self.renewed(larger, more_slots, Some(digest), remote)?
+            }
+        };
+        let Some(renewed) = renewed else { return Err(Error::Full { digest, len, capacity }) };
+        if renewed.runs.len() != len + 1 {
+            return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
+        }
+        remote.insert(digest).map_err(Error::Remote)?;
+        *self = renewed;
+        Ok(true)
+    }
+
+    fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
+        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
+            return Ok(false);
+        }
+        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
+        Ok(true)
+    }
+
+    fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
+        if !self.contains(digest) {
+            return Ok(Adapted::Absent);
+        }
+        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+    }
+
+    fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
+        *self = self.grown(capacity, remote)?;
+        Ok(())
+    }
+
+    fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
+        let capacity = self.counts.capacity;
+        let renewed = self.renewed(capacity, self.runs.quotients(), None, remote)?;
+        *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            len: self.runs.len(),
+            cells: self.runs.quotients(),
+            bits: self.runs.bits(),
+            ..self.counts
+        }
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let mut writer = Writer::new(&self.spec.to_string());
+        writer.u64(self.runs.quotients() as u64);
+        writer.u64(self.runs.len() as u64);
+        writer.u64(self.counts.capacity as u64);
+        writer.u64(self.counts.rebuilds);
+        writer.u64(self.counts.kicks);
+        writer.block(self.runs.as_bytes());
+        writer.finish()
+    }
+
+    fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
+        self.runs.check()?;
+        // In digest order, filter and remote are the same list.
+        let mut held = self.fingerprints();
+        let mut stray = None;
+        remote
+            .visit(EVERY_DIGEST, &mut |digest| {
+                let Fingerprint { quotient, remainder } = self.fingerprint(digest);
+                if stray.is_none() && held.next() != Some((quotient, remainder)) {
+                    stray = Some(digest);
+                }
+            })
+            .map_err(|error| error.to_string())?;
+        if let Some(digest) = stray {
+            return Err(format!("{digest:?} is stored and has no fingerprint of its own"));
+        }
+        match held.count() {
+            0 => Ok(()),
+            left => Err(format!("{left} fingerprints belong to no stored key")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::bits::word::Portable;
+    use crate::rng::Rng;
+
+    #[test]
+    fn batches_of_both_twins_answer_as_single_queries_do() {
+        let mut rng = Rng::new(1);
+        let mut digest = || Digest::new([rng.next(), rng.next()]);
+        let (keys, capacity) = if cfg!(miri) { (90, 100) } else { (1900, 2000) };
+        for f in [1, 5, 8, 12, 32] {
+            let spec = format!("rsqf:f={f}").parse().expect("a filter");
+            let mut filter = Rsqf::new(&spec, capacity).expect("a capacity");
+            // Stored ones among absent ones, which may share a fingerprint.
+            let mut asked: Vec<Digest> = (0..keys).map(|_| digest()).collect();
+            assert!(asked.iter().all(|&key| filter.add(key)), "there is room");
+            asked.extend((0..keys).map(|_| digest()));
+            asked.sort_unstable_by_key(|digest| digest.word(1));
+            let expected: Vec<bool> = asked.iter().map(|&query| filter.contains(query)).collect();
+            assert!(expected.iter().filter(|&&found| found).count() >= keys);
+            for size in [1, 63, 64, 65, 129, asked.len()] {
+                for (digests, expected) in asked.chunks(size).zip(expected.chunks(size)) {
+                    let mut found: Vec<bool> = expected.iter().map(|found| !found).collect();
+                    filter.contains_many(digests, &mut found);
+                    assert_eq!(found, expected, "f={f}, {size} at a time");
+                    found.iter_mut().for_each(|found| *found = !*found);
+                    Queries { filter: &filter, digests, found: &mut found }.run(Portable);
+                    assert_eq!(found, expected, "the safe twin: f={f}, {size} at a time");
+                }
+            }
+            filter.contains_many(&[], &mut []);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The telescoping filter with its selectors stored as they are, a byte a slot
+//! ("uTAF"): to see what the arithmetic code costs and saves.
+//!
+//! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5. A digest's bits
+//! never end, so selectors go up to 255 before a block counts as spent.
+
+use core::ops::Range;
+
+use crate::bits::word::Words;
+use crate::spec::{Kind, Spec};
+
+use super::block::{Bytes, SLOTS, Within};
+use super::place::Place;
+use super::rule::{Learned, MOST_STATE, Rule};
+use super::runs::Runs;
+use super::telescoping::{next_selector, nth_remainder};
+
+/// Selectors of a byte each.
+#[derive(Clone)]
+pub struct Uncompressed {
+    /// Bits of a remainder.
+    width: u32,
+}
+
+impl Rule for Uncompressed {
+    const KINDS: &[Kind] = &[Kind::Uncompressed];
+    const REMAINDERS_CHANGE: bool = true;
+    const EVERY_QUERY_READS_STATE: bool = true;
+
+    type Symbol = u8;
+
+    fn new(spec: &Spec) -> Self {
+        Uncompressed { width: spec.f }
+    }
+
+    fn decode(&self, state: &[u8]) -> Learned<u8> {
+        Learned { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
+    }
+
+    fn encode(&self, learned: &Learned<u8>) -> Option<[u8; MOST_STATE]> {
+        Some(learned.slots)
+    }
+
+    fn depth(&self, selector: u8) -> u8 {
+        selector
+    }
+
+    fn at_depth(&self, _: &Place, depth: u8) -> u8 {
+        depth
+    }
+
+    #[inline(always)]
+    fn remainder(&self, place: &Place, _: u8, selector: u8) -> u64 {
+        let first = place.remainder(self.width);
+        nth_remainder(place.digest, first, selector.into(), self.width)
+    }
+
+    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
+        let remainders = |selector: u16| {
+            [query, stored].map(|place| self.remainder(place, epoch, selector as u8))
+        };
+        next_selector(selector.into(), u8::MAX.into(), remainders).map(|selector| selector as u8)
+    }
+
+    #[inline(always)]
+    fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
+        run.clone().any(|slot| {
+            let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
+            runs.remainder(slot) == self.remainder(place, 0, selector)
+        })
+    }
+
+    #[inline(always)]
+    fn may_be_in_at_once(
+        &self,
+        words: impl Words,
+        runs: &Runs,
+        run: Within,
+        place: &Place,
+    ) -> Option<bool> {
+        Some(self.may_be_in(words, runs, &run.slots(), place))
+    }
+
+    /// A slot may have any of 256 remainders.
+    #[inline(always)]
+    fn may_be_among(&self, _: impl Words, _: Bytes, _: &Place) -> bool {
+        true
+    }
+
+    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
+        Some(remainder == self.remainder(place, 0, state[index]))
+    }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
+        (0, state[index])
+    }
+}

@@ -1,0 +1,246 @@
+//! The files beside an engine's, each whole or not there.
+//!
+//! ```text
+//! directory/
+//!   records.redb      the engine's (a sidecar's: digests.redb)
+//!   secret            what makes digests of keys; 0600, made once
+//!   filter.snapshot   the filters as of some moment; of use until the next change
+//!   closed            what the engine's files were when they were last closed (seal.rs)
+//!   lock              empty; locked while the directory is open
+//! ```
+
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use twiceshy_filters::KeyHasher;
+
+use crate::store::error::{Error, Result};
+use crate::store::seal;
+
+pub(crate) const SECRET: &str = "secret";
+pub(crate) const SNAPSHOT: &str = "filter.snapshot";
+pub(crate) const LOCK: &str = "lock";
+
+/// A directory of ours, and of nobody else as long as this is there.
+pub(crate) struct Files {
+    directory: PathBuf,
+    /// The engine's file or folder, from when it is opened until [`Files::close`].
+    engine: Option<PathBuf>,
+    /// Whether the state that is left is known to be the latest one of this directory.
+    seals: AtomicBool,
+    /// Engines lock their files when there are some; what comes before, the making
+    /// of them, is under this lock. The system unlocks it when it is closed.
+    _lock: File,
+}
+
+impl Files {
+    /// Makes the directory if it is not there, and locks it.
+    pub(crate) fn new(directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory).map_err(failed("make the directory", directory))?;
+        let path = directory.join(LOCK);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let lock = opened.map_err(failed("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Files {
+                directory: directory.into(),
+                engine: None,
+                seals: AtomicBool::new(false),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: directory.into() }),
+            Err(TryLockError::Error(error)) => Err(failed("lock", &path)(error)),
+        }
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(crate) fn secret_path(&self) -> PathBuf {
+        self.path(SECRET)
+    }
+
+    /// The hasher, if it has been made.
+    pub(crate) fn secret(&self) -> Result<Option<KeyHasher>> {
+        let path = self.secret_path();
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        match KeyHasher::from_bytes(&bytes) {
+            Ok(hasher) => Ok(Some(hasher)),
+            Err(_) => Err(Error::Secret { path, reason: "is damaged".into() }),
+        }
+    }
+
+    pub(crate) fn set_secret(&self, hasher: &KeyHasher) -> Result<()> {
+        self.replace(SECRET, &hasher.to_bytes())
+    }
+
+    /// The last snapshot, if there is one.
+    pub(crate) fn snapshot(&self) -> Result<Option<Vec<u8>>> {
+        read(&self.path(SNAPSHOT))
+    }
+
+    pub(crate) fn set_snapshot(&self, bytes: &[u8]) -> Result<()> {
+        self.replace(SNAPSHOT, bytes)
+    }
+
+    pub(crate) fn has_snapshot(&self) -> bool {
+        self.path(SNAPSHOT).exists()
+    }
+
+    /// Whether the engine's files are as the last close left them.
+    pub(crate) fn is_intact(&self, engine: &Path) -> bool {
+        seal::is_intact(&self.directory, engine)
+    }
+
+    /// The engine is about to be opened, and may write from then on.
+    pub(crate) fn break_seal(&self) -> Result<()> {
+        seal::break_open(&self.directory).map_err(failed("write to", &self.directory))
+    }
+
+    /// The engine has been opened. What it leaves is noted when it is closed if it
+    /// `was_intact`; else only after [`Files::seal_when_closed`], for a restored store that
+    /// was only looked at is still a restored one.
+    pub(crate) fn opened(&mut self, engine: &Path, was_intact: bool) -> Result<()> {
+        self.engine = Some(engine.into());
+        self.seals = AtomicBool::new(was_intact);
+        self.break_seal()
+    }
+
+    /// The store has a generation of its own by now: it is not that of a copy.
+    pub(crate) fn seal_when_closed(&self) {
+        self.seals.store(true, Ordering::Relaxed);
+    }
+
+    /// The engine's file or folder, when it is open.
+    pub(crate) fn engine(&self) -> Option<&Path> {
+        self.engine.as_deref()
+    }
+
+    /// The engine has been closed: notes what it left. Dropping does the same.
+    pub(crate) fn close(&mut self) {
+        if let Some(engine) = self.engine.take()
+            && self.seals.load(Ordering::Relaxed)
+        {
+            // Without it the next to open the files verifies them.
+            let _ = seal::close(&self.directory, &engine);
+        }
+    }
+
+    /// Removes everything of ours: the engine's files, called `engine`, those that go with
+    /// every store, and `others`.
+    ///
+    /// # Errors
+    /// [`Error::Directory`] if there is anything else; nothing is removed then.
+    pub(crate) fn clear(&self, engine: &Path, others: &[(&str, &[u8])]) -> Result<()> {
+        let names = [SECRET, SNAPSHOT, seal::NAME].into_iter();
+        let names: Vec<&str> = names.chain(others.iter().map(|(name, _)| *name)).collect();
+        let is_ours = |name: &OsStr| {
+            let plain = name.to_str().map(|name| name.strip_suffix(".new").unwrap_or(name));
+            name == engine || name == LOCK || plain.is_some_and(|name| names.contains(&name))
+        };
+        let list = || -> io::Result<Vec<DirEntry>> { fs::read_dir(&self.directory)?.collect() };
+        let entries = list().map_err(failed("list", &self.directory))?;
+        if let Some(other) = entries.iter().find(|entry| !is_ours(&entry.file_name())) {
+            let reason = format!(
+                "it is left over from an unfinished backup, but has a file that is not part of \
+                 one ({}); remove the directory if nobody needs it",
+                other.path().display()
+            );
+            return Err(Error::Directory { path: self.directory.clone(), reason });
+        }
+        for entry in entries.iter().filter(|entry| entry.file_name() != LOCK) {
+            let path = entry.path();
+            // What a link leads to is not ours.
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed =
+                if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(failed("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the directory with everything of ours in it; the lock goes last.
+    pub(crate) fn discard(mut self, engine: &Path, others: &[(&str, &[u8])]) {
+        self.engine = None;
+        if self.clear(engine, others).is_ok() {
+            let _ = fs::remove_file(self.path(LOCK));
+            let _ = fs::remove_dir(&self.directory);
+        }
+    }
+
+    /// Puts a new file in place of an old one: whoever looks, also after a crash,
+    /// sees one of the two.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
+        let write = || {
+            let mut file = private(&new)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            // The name is on the disk when the directory is.
+            #[cfg(unix)]
+            File::open(&self.directory)?.sync_all()?;
+            Ok(())
+        };
+        write().map_err(|error| {
+            // It would only take room.
+            let _ = fs::remove_file(&new);
+            failed("write", &path)(error)
+        })
+    }
+}
+
+impl Drop for Files {
+    /// What has the engine has to be dropped before.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Whether there is anything of an engine at a path: a file or folder that is not empty.
+pub(crate) fn is_there(path: &Path) -> Result<bool> {
+    let look = || -> io::Result<bool> {
+        let metadata = fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Ok(fs::read_dir(path)?.next().is_some());
+        }
+        Ok(metadata.len() > 0)
+    };
+    match look() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        there => there.map_err(failed("look at", path)),
+    }
+}
+
+/// A new file that nobody else may read. What is left of a crash goes first: its
+/// permissions may be anything.
+fn private(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+pub(crate) fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { doing, path: path.into(), source }
+}

@@ -1,0 +1,136 @@
+//! A sidecar on disk, beside a store of somebody else's.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::fs;
+
+use twiceshy::guard::{Lookup, Opened};
+use twiceshy::store::{Error, Redb, SidecarStore};
+
+use crate::harness::{open, small};
+
+/// Somebody else's store, which counts what it is asked.
+struct Users {
+    names: HashSet<Vec<u8>>,
+    asked: Cell<u64>,
+}
+
+impl Lookup for Users {
+    type Value = ();
+    type Error = Infallible;
+
+    fn lookup(&self, key: &[u8]) -> Result<Option<()>, Infallible> {
+        self.asked.set(self.asked.get() + 1);
+        Ok(self.names.contains(key).then_some(()))
+    }
+}
+
+fn name(n: u32) -> Vec<u8> {
+    format!("user {n}").into_bytes()
+}
+
+#[test]
+fn a_sidecar_is_built_opened_and_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let users = Users { names: (0..5000).map(name).collect(), asked: Cell::new(0) };
+    let mut told = Vec::new();
+    let sidecar: SidecarStore = small()
+        .build_sidecar(directory.path(), &users.names, &mut |done, _| told.push(done))
+        .expect("an empty directory");
+    assert_eq!((told.first(), told.last()), (Some(&5000), Some(&5000)));
+    sidecar.close().expect("written");
+
+    let mut sidecar: SidecarStore =
+        small().open_sidecar(directory.path(), &mut |_, _| ()).expect("a good directory");
+    assert_eq!(*sidecar.guard().opened(), Opened::Snapshot);
+    for turn in 0..2 {
+        assert_eq!(sidecar.guard().check(), Ok(0));
+        for n in 0..5000 {
+            assert_eq!(sidecar.get(name(n), &users), Ok(Some(())));
+        }
+        users.asked.set(0);
+        for n in 5000..25_000 {
+            assert_eq!(sidecar.get(name(n), &users), Ok(None));
+        }
+        let asked = users.asked.get();
+        // 9/256 of 20000 at full load, and about a hundredth of that again.
+        assert!(if turn == 0 { (20..2000).contains(&asked) } else { asked < 60 }, "{asked}");
+        drop(sidecar);
+        sidecar = small().open_sidecar(directory.path(), &mut |_, _| ()).expect("good");
+    }
+    assert!(sidecar.added(name(5000)).expect("written"));
+    assert!(sidecar.guard().may_contain(name(5000)));
+    assert!(sidecar.removed(name(0)).expect("written"));
+    assert_eq!(sidecar.guard().stats().keys, 5000);
+}
+
+#[test]
+fn what_is_something_else_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sidecar = directory.path().join("sidecar");
+    let built: SidecarStore =
+        small().build_sidecar(&sidecar, ["a"], &mut |_, _| ()).expect("an empty directory");
+    drop(built);
+    let refused = |error: Error, what: &str| {
+        assert!(matches!(error, Error::Directory { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    };
+    let error = small().open::<Redb>(&sidecar).expect_err("it is a sidecar");
+    refused(error, "no records.redb");
+    let error = small()
+        .build_sidecar::<Redb, _>(&sidecar, ["b"], &mut |_, _| ())
+        .expect_err("there is one already");
+    refused(error, "already");
+    let store = directory.path().join("store");
+    drop(open::<Redb>(&store));
+    let error = twiceshy::open_sidecar(&store).expect_err("it is a store");
+    refused(error, "no digests.redb");
+}
+
+#[test]
+fn a_sidecar_that_was_not_finished_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Keys come from somewhere that gives up in the middle of the second chunk.
+    let keys = (0..(1 << 19) + 1_u32).map(|n| {
+        assert!(n < 1 << 19, "the connection is lost");
+        n.to_le_bytes()
+    });
+    let built = std::panic::catch_unwind(|| {
+        small().build_sidecar::<Redb, _>(directory.path(), keys, &mut |_, _| ())
+    });
+    assert!(built.is_err());
+    let error = twiceshy::open_sidecar(directory.path()).expect_err("keys are missing");
+    assert!(error.to_string().contains("interrupted"), "{error}");
+    fs::remove_dir_all(directory.path()).expect("removed");
+    twiceshy::open_sidecar(directory.path()).expect("an empty directory");
+}
+
+/// Neighbours in a run go together: what the filter reads while it forgets one has
+/// to count in those that it has not forgotten yet.
+#[test]
+fn many_keys_are_forgotten_with_one_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sidecar: SidecarStore = small()
+        .build_sidecar(directory.path(), (0..5000).map(name), &mut |_, _| ())
+        .expect("an empty directory");
+    let digests = |range: std::ops::Range<u32>| -> Vec<_> {
+        range.map(|n| sidecar.digest(name(n))).collect()
+    };
+    let mut forgotten = digests(0..3000);
+    // Known twice, and not known.
+    forgotten.extend(digests(0..10));
+    forgotten.extend(digests(5000..5010));
+    assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 3000);
+    assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 0);
+    assert_eq!(sidecar.guard().check(), Ok(0));
+    let known = |n: u32| sidecar.knows(sidecar.digest(name(n))).expect("read");
+    assert!((0..3000).all(|n| !known(n)) && (3000..5000).all(known));
+    assert_eq!(sidecar.guard().stats().keys, 2000);
+    let keys: Vec<_> = (0..5000).map(name).collect();
+    let maybe = sidecar.may_contain_many(&keys);
+    assert!(maybe[3000..].iter().all(|&maybe| maybe));
+    // 9/256 of 3000 at full load is 105; five times that is beyond all chance.
+    let left = maybe[..3000].iter().filter(|&&maybe| maybe).count();
+    assert!(left < 500, "{left}");
+}
