@@ -102,7 +102,8 @@ pub enum Opened {
 /// An adaptive filter in front of a store, for all threads.
 ///
 /// ```
-/// use twiceshy::{Guard, GuardOptions, KeyHasher, MemoryStore};
+/// use twiceshy::guard::{GuardOptions, MemoryStore};
+/// use twiceshy::{Guard, KeyHasher};
 /// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
 /// guard.put("stored", "value")?;
 /// assert_eq!(guard.get("stored")?.as_deref(), Some(&b"value"[..]));

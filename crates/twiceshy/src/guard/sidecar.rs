@@ -51,7 +51,8 @@ pub trait AsyncLookup {
 ///
 /// ```
 /// use std::collections::HashMap;
-/// use twiceshy::{Guard, GuardOptions, KeyHasher, Lookup, MemoryStore, Sidecar};
+/// use twiceshy::guard::{GuardOptions, Lookup, MemoryStore};
+/// use twiceshy::{Guard, KeyHasher, Sidecar};
 ///
 /// struct Users(HashMap<Vec<u8>, String>);
 /// impl Lookup for Users {

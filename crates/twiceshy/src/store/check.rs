@@ -107,7 +107,7 @@ impl fmt::Display for Damage {
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// twiceshy::open(&directory)?.put("ada", "Ada Lovelace")?;
-/// let report = twiceshy::check(&directory, &mut |_, _| ())?;
+/// let report = twiceshy::store::check(&directory, &mut |_, _| ())?;
 /// assert!(report.is_whole() && report.records == 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -17,12 +17,12 @@ use crate::store::{GuardedStore, SidecarStore};
 /// How a directory is opened: the filter, its room, what writes survive.
 ///
 /// ```no_run
-/// use twiceshy::{Durability, Options, Redb};
+/// use twiceshy::store::{Durability, Options, Redb};
 /// let store = Options::default()
 ///     .capacity(10_000_000)
 ///     .durability(Durability::Process)
 ///     .open::<Redb>("cache")?;
-/// # Ok::<(), twiceshy::Error>(())
+/// # Ok::<(), twiceshy::store::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
