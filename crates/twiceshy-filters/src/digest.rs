@@ -8,11 +8,12 @@
 //! All of this is part of the file format: the values are the same on every
 //! platform and in every version, and golden vectors in the tests hold them.
 
+mod sip;
+
 use core::fmt;
 
 use crate::error::{Error, Result};
 
-use siphasher::sip128::SipHasher13;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// 128 hash bits of a key: all that a filter ever sees of it.
@@ -202,10 +203,7 @@ impl KeyHasher {
     pub fn digest(&self, key: impl AsRef<[u8]>) -> Digest {
         let key_bytes = key.as_ref();
         match &self.function {
-            Function::Sip { key } => {
-                let hash = SipHasher13::new_with_key(key).hash(key_bytes);
-                Digest::new([hash.h1, hash.h2])
-            }
+            Function::Sip { key } => Digest::new(sip::hash(key, key_bytes)),
             Function::Fast { seed } => {
                 let hash = xxh3_128_with_seed(key_bytes, *seed);
                 Digest::new([(hash >> 64) as u64, hash as u64])
