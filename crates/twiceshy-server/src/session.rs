@@ -15,6 +15,8 @@
 //! which all connections together have no memory, is refused.
 
 mod room;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::io;
@@ -40,7 +42,7 @@ use crate::request::{Requests, Unusable};
 use crate::server::Server;
 
 pub(crate) use room::NoRoom;
-use turn::TURNS;
+use turn::{TURN, TURNS};
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
@@ -86,6 +88,8 @@ pub(crate) struct Session<'a> {
     /// When others had their turn, and what was done since the clock was looked at.
     turn: Instant,
     work: usize,
+    /// How long it may work before others have their turn: [`TURN`], nothing in tests.
+    slice: Duration,
 }
 
 /// A command to do, or what to answer instead.
@@ -121,6 +125,7 @@ impl<'a> Session<'a> {
             read_at: now,
             turn: now,
             work: 0,
+            slice: TURN,
         }
     }
 
@@ -361,10 +366,13 @@ impl<'a> Session<'a> {
                     let bytes = self.replies.len();
                     values.into_iter().for_each(|value| self.replies.value(value));
                     let mut work = (self.replies.len() - bytes) >> 10;
-                    least = 0;
                     if let Some(size) = next {
                         // To find out how large it is may have taken as long as to get it.
                         work += WORK + (size >> 10);
+                    }
+                    self.breathe(work).await;
+                    least = 0;
+                    if let Some(size) = next {
                         match self.make_room_for_value(self.replies.len(), size) {
                             Ok(size) => least = size,
                             Err(NoRoom::Yet) => return done,
@@ -374,7 +382,6 @@ impl<'a> Session<'a> {
                             }
                         }
                     }
-                    self.breathe(work).await;
                 }
                 // Each by itself: the filter may know that some are absent.
                 Err(_) if asked.len() > 1 => alone = true,

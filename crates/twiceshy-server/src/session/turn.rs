@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 use super::{Session, WORK};
 
 /// How long a connection may work before others have their turn.
-const TURN: Duration = Duration::from_micros(250);
+pub(super) const TURN: Duration = Duration::from_micros(250);
 
 /// The most turns that others have at once.
 pub(super) const TURNS: usize = 64;
@@ -20,7 +20,8 @@ impl Session<'_> {
         if self.work >= WORK {
             let worked = std::mem::take(&mut self.work) / WORK;
             // Some of the time may have been spent waiting: the work limits it.
-            let took = (self.turn.elapsed().as_micros() / TURN.as_micros()) as usize;
+            let took = self.turn.elapsed().as_micros().checked_div(self.slice.as_micros());
+            let took = took.map_or(TURNS, |turns| turns as usize);
             if took > 0 {
                 for _ in 0..took.min(worked).min(TURNS) {
                     yield_now().await;

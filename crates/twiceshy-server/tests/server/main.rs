@@ -1,6 +1,7 @@
 //! The server over TCP: every command, pipelines against an oracle, limits, the page, web pages
 //! that attack, and clients that nobody here wrote.
 
+mod beside_writes;
 #[path = "../client/mod.rs"]
 mod client;
 mod clients;
