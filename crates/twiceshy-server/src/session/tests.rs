@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
-use twiceshy_store::{Durability, Options, Redb};
+use twiceshy::store::{Durability, Options, Redb};
 
 use super::*;
 use crate::backend::Backend;
