@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Everything that has to pass: format, lints, tests, doc tests, fuzzers that build, and the
-# modules with `unsafe` under a sanitizer. Run from anywhere.
+# Everything that has to pass: format, lints, tests, doc tests, fuzzers that build, the
+# modules with `unsafe` under a sanitizer, the filters without std, and the packages. Run
+# from anywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Servers and clients that tests drive; without them these would fail, not pass.
@@ -19,3 +20,5 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # The fuzzers are no members of the workspace: they are only built.
 cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target
 bash scripts/sanitize.sh
+bash scripts/no-std.sh
+bash scripts/package.sh

@@ -18,12 +18,12 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
 }
 
 /// A huge page; smaller memory has no room for a whole one.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", feature = "std", not(miri)))]
 const HUGE: usize = 2 << 20;
 
 /// Asks for huge pages where whole ones fit into the memory of `items`. Worth it
 /// before they are first written: then they never have small ones.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(target_os = "linux", feature = "std", not(miri)))]
 fn prefer_huge<T>(items: &mut [T]) {
     use core::ffi::{c_int, c_void};
 
@@ -45,7 +45,7 @@ fn prefer_huge<T>(items: &mut [T]) {
 }
 
 /// Does nothing: this system has no such advice.
-#[cfg(not(all(target_os = "linux", not(miri))))]
+#[cfg(not(all(target_os = "linux", feature = "std", not(miri))))]
 fn prefer_huge<T>(_items: &mut [T]) {}
 
 #[cfg(test)]
