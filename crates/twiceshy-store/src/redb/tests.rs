@@ -345,13 +345,15 @@ fn a_bad_page_fails_one_read() {
         for (index, &digest) in digests.iter().enumerate().step_by(50) {
             disk.fail_in(index as u64 % 3, fault);
             let mut seen = 0;
-            let outcomes = [
-                store.find(digest, &mut |_| seen += 1).map(|_| ()),
-                store.read(digest..=digest, &mut |_, _| seen += 1),
-                store.read_many(&[digest..=digest], &mut |_, _, _| seen += 1),
-            ];
+            let mut outcomes = vec![store.find(digest, &mut |_| seen += 1).map(|_| ())];
+            // Ranges are read without `redb`.
+            if fault != Fault::Panics {
+                outcomes.push(store.read(digest..=digest, &mut |_, _| seen += 1));
+                outcomes.push(store.read_many(&[digest..=digest], &mut |_, _, _| seen += 1));
+            }
             let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
-            assert_eq!((failed, seen), (usize::from(disk.struck()), 3 - failed), "{fault:?}");
+            let expected = (usize::from(disk.struck()), outcomes.len() - failed);
+            assert_eq!((failed, seen), expected, "{fault:?}");
             for error in outcomes.into_iter().filter_map(Result::err) {
                 assert!(error.to_string().contains(advice), "{error}");
             }
