@@ -146,9 +146,10 @@ impl Redb {
             trace: Arc::clone(&self.trace),
         };
         if self.trace.sync_failed() {
-            write_again(&backend)?;
+            self.trace.note(write_again(&backend))?;
         }
-        let rolls_back = first || !self.trace.has_committed_start(&*backend.medium)?;
+        let has_start = self.trace.has_committed_start(&*backend.medium);
+        let rolls_back = first || !self.trace.note(has_start)?;
         let repaired = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&repaired);
         let mut builder = Builder::new();

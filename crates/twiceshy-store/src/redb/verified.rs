@@ -211,3 +211,6 @@ fn partition(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     }
     low
 }
+
+#[cfg(test)]
+mod tests;
