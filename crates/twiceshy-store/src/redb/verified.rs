@@ -123,12 +123,28 @@ impl<'a> Reader<'a> {
 
     /// Verifies the pages on the way to a digest, and the neighbours of each.
     pub(super) fn verify_around(&mut self, tree: &Tree, digest: u128) -> Result<(), Unsound> {
-        let Some(root) = tree.root else { return Ok(()) };
-        let children = |branch: &[u8]| {
-            let middle = child_of(branch, digest);
-            middle.saturating_sub(1)..(middle + 2).min(count(branch) + 1)
-        };
-        self.walk(0, root, WIDTHS, &children, &mut |_| ControlFlow::Continue(())).map(|_| ())
+        let Some(mut root) = tree.root else { return Ok(()) };
+        for depth in 0.. {
+            self.load(depth, root, WIDTHS)?;
+            let page = &self.path[depth].1;
+            if page[0] != BRANCH {
+                break;
+            }
+            let middle = child_of(page, digest);
+            let below = [middle.checked_sub(1), middle.checked_add(1), Some(middle)];
+            let below = below.map(|index| child(page, index.filter(|&at| at <= count(page))?));
+            let [left, right, Some(middle)] = below else {
+                return Err(self.damaged(root, "a page lacks a child"));
+            };
+            // If it is in the path, so were its neighbours.
+            if self.path.get(depth + 1).is_none_or(|(loaded, _)| *loaded != middle) {
+                for neighbour in [left, right].into_iter().flatten() {
+                    self.load(depth + 1, neighbour, WIDTHS)?;
+                }
+            }
+            root = middle;
+        }
+        Ok(())
     }
 
     /// Visits leaves below a page, in order: those of the `children` of each branch.
