@@ -315,11 +315,32 @@ fn pages_of_an_earlier_opening_are_no_damage() {
         store.write(&[(Digest::new([1, 1]), Some(b"new"))]).expect_err("it fails");
         disk.heal();
         for round in 0..20_u8 {
-            let record = vec![round; 40];
+            let record = [round; 40];
             let changes: Vec<_> = truth.keys().map(|&digest| (digest, Some(&record[..]))).collect();
             insist(&store, &changes);
         }
     });
     let error = outcome.expect_err("its view is gone").to_string();
     assert!(visited < truth.len() && error.contains("read it once more"), "{visited}, {error}");
+}
+
+/// Others may write while somebody looks at what was found: its page stays. With
+/// debug assertions `redb` panics if it would not.
+#[test]
+fn what_is_looked_at_stays_while_others_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = crate::redb::file(&directory.path().join("records.redb")).expect("a file");
+    let store = over(file, Durability::Process).expect("it opens");
+    let digest = Digest::new([1, 1]);
+    store.write(&[(digest, Some(b"old"))]).expect("written");
+    let mut seen = Vec::new();
+    let found = store.find(digest, &mut |record| {
+        for _ in 0..4 {
+            store.write(&[(digest, Some(b"new"))]).expect("written");
+        }
+        seen = record.to_vec();
+    });
+    assert_eq!((found.expect("read"), &seen[..]), (Some(true), &b"old"[..]));
+    store.find(digest, &mut |record| seen = record.to_vec()).expect("read");
+    assert_eq!(seen, b"new");
 }
