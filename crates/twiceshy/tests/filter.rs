@@ -157,7 +157,7 @@ fn keys_of_every_kind() {
     assert!(filter.insert(-5i16) && filter.contains(-5i128) && !filter.insert(-5isize));
     assert!(filter.insert(("a", 1u8)) && filter.contains((String::from("a"), 1u64)));
     assert!(!filter.contains(("a", 2)) && !filter.contains(("b", 1)));
-    assert!(filter.insert((1, 2, "x", b"y", 5, -6)) && filter.contains(&(1, 2, "x", b"y", 5, -6)));
+    assert!(filter.insert((1, 2, "x", b"y", 5, -6)) && filter.contains((1, 2, "x", b"y", 5, -6)));
     assert_eq!(filter.len(), 4);
     filter.extend(["one", "two"]);
     let all: Vec<bool> = filter.contains_many(&["one", "two", "three"]);

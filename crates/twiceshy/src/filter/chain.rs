@@ -227,6 +227,9 @@ impl Chain {
         let exception_bits = f64::from_bits(reader.u64("the size of the exceptions")?);
         // Each has its own length, and its exceptions have two.
         let count = reader.count("filters", 24)?;
+        if count == 0 {
+            return Err(Error::format("it is a chain of no filters"));
+        }
         let mut older = Vec::new();
         for _ in 1..count {
             older.push(Layer::read(reader)?);

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(encoded(String::from("a")), b"a");
         assert_eq!(encoded(b"a\0"), b"a\0");
         assert_eq!(encoded(vec![7, 8]), [7, 8]);
-        assert_eq!(encoded(&&[1u8, 2][..]), [1, 2]);
+        assert_eq!(encoded(&[1u8, 2][..]), [1, 2]);
         assert_eq!(encoded(0x0102_0304u32), [4, 3, 2, 1, 0, 0, 0, 0]);
         assert_eq!(encoded(u64::MAX), [255; 8]);
         assert_eq!(encoded(-1i8), [255; 16]);
