@@ -10,3 +10,8 @@ pub use twiceshy_filters::{Adapted, Digest, Error, KeyHasher, RemoteError, Resul
 pub use guard::{Guard, Sidecar};
 #[cfg(feature = "redb")]
 pub use store::{open, open_sidecar};
+
+/// The examples of the repository's README, which is not part of the package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;
