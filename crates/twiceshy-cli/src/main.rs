@@ -20,7 +20,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 ///
 /// A filter answers "surely absent" or "maybe present" from a few bits per key. You tell
 /// an adaptive filter about each "maybe" that was wrong, and it changes so that it
-/// answers the same question right the next time.
+/// answers "absent" the next time.
 #[derive(Parser)]
 #[command(
     name = "twiceshy",
@@ -59,7 +59,7 @@ enum Verb {
     Completions(cmd::completions::Args),
 }
 
-/// For what no filter is to blame: wrong flags, no memory.
+/// The exit code for errors that are no filter's fault: wrong flags, no memory.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
     };
     outcome.unwrap_or_else(|error| {
-        // Whoever read the output has seen enough, as in `race --json | head -1`.
+        // The reader has seen enough, as in `race --json | head -1`.
         if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
         {
             return ExitCode::SUCCESS;

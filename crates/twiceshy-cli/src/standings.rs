@@ -67,7 +67,7 @@ const HEADER: [&str; 10] = [
 ];
 
 impl Standings {
-    /// Of a race of that many filters at that many bits a key.
+    /// Of a race of that many filters at that many bits per key.
     pub fn new(entrants: usize, bits: f64) -> Self {
         Standings { bits, entrants: vec![Vec::new(); entrants], courses: Vec::new() }
     }
@@ -139,7 +139,7 @@ impl Standings {
             _ => format!("means and standard errors of seeds {} to {}", first.seed, last.seed),
         };
         format!(
-            "{} keys, {} absent keys, {} queries ({}), at most {} bits a key, {seeds}",
+            "{} keys, {} absent keys, {} queries ({}), at most {} bits per key, {seeds}",
             mean(|course| course.keys),
             mean(|course| course.absent),
             mean(|course| course.queries),
@@ -163,8 +163,8 @@ impl Standings {
             csv: csv(self.filters().flatten()),
         };
         let reading = "The scale is logarithmic: the same distance is the same factor. A filter \
-                       that does not adapt pays for a mistake each time it is asked; one that \
-                       adapts pays about once, and its curve rises more slowly as keys come again.";
+                       that does not adapt repeats a mistake each time it is asked; one that \
+                       adapts makes it about once, so its curve flattens as keys repeat.";
         Page {
             title: "A race of filters".to_string(),
             about: vec![format!("{}.", self.conditions())],
@@ -212,8 +212,8 @@ impl fmt::Display for Standings {
              {table}\n\
              How to read it: \"first pass\" is the false-positive rate before any adaptation; \
              false positives and\nremote reads are those of the whole stream, where a filter that \
-             does not adapt pays for a mistake\nagain each time it is asked (so its total hangs \
-             on which popular keys it hits: try more --seeds).",
+             does not adapt repeats its\nmistakes (so its total depends on which popular keys it \
+             gets wrong: try more --seeds).",
             self.conditions(),
         )?;
         for rows in self.filters() {

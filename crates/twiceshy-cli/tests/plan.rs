@@ -64,7 +64,7 @@ fn the_table_ends_with_advice_and_code() {
     let output = plan(SMALL);
     let table = text(&output.stdout);
     assert!(
-        table.starts_with("20,000 keys, at most 11.6 bits a key; 100,000 absent keys"),
+        table.starts_with("20,000 keys, at most 11.6 bits per key; 100,000 absent keys"),
         "{table}"
     );
     assert!(table.contains("\nTake "), "{table}");
@@ -112,7 +112,10 @@ fn errors_say_what_to_do() {
         ("--keys 10 --bits 12 --misses 0", "a positive number up to 10000"),
         ("--keys 10 --bits 12 --misses 1 --repeats 0.5", "from 1 to 1000000"),
         ("--keys 10 --bits 12 --misses 1 --json --csv", "cannot be used with"),
-        ("--keys 1000 --bits 2 --misses 1", "No filter of 1000 keys fits 2 bits a key; allow more"),
+        (
+            "--keys 1000 --bits 2 --misses 1",
+            "No filter of 1000 keys fits 2 bits per key; allow more",
+        ),
         ("--keys 1000000000000 --bits 12 --misses 1", "cut the keys into several filters"),
         ("--keys 18446744073709551615 --bits 12 --misses 1", "cut the keys into several filters"),
         ("--bits 12 --misses 1", "--keys <N>"),

@@ -23,7 +23,7 @@ const LABELS: [&str; 13] = [
     "extension",
 ];
 
-/// A race of a fraction of a second, of the filters that fit 11.6 bits a key.
+/// A race of a fraction of a second, of the filters that fit 11.6 bits per key.
 const SMALL: &str = "--keys 20000 --queries 200000 --filters plain,plain-full,simplified,cyclic-1,cyclic-2,cyclic-3,varying,swapping,cuckooing,rsqf,telescoping,telescoping-reseed,extension";
 
 /// Runs `twiceshy race` with flags that are separated by spaces.

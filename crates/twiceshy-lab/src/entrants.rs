@@ -34,7 +34,7 @@ impl Entrant {
 
     /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein,
     /// "Telescoping Filter", section 6: 8 bits a slot of a quotient filter against 11
-    /// bits a cell of a cuckoo filter, selector included. Both are 11.6 bits a key at
+    /// bits per cell of a cuckoo filter, selector included. Both are 11.6 bits per key at
     /// a load of 0.95, and the whitelist about as many (an uncompressed filter and a
     /// broom filter are larger). A spec with an `f` keeps it.
     ///

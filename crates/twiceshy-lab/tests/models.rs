@@ -180,7 +180,7 @@ fn compare(name: &str, seen: &Played, rate: f64, cell: Estimate, cells: f64) {
     assert!(off.abs() < 0.05 + 6.0 * (error + sampled), "{name}: {off}, {seen} seen");
 }
 
-/// Name, memory bits a key, absent keys a stored one, queries for each, keys.
+/// Name, bits of memory per key, absent keys per stored one, queries for each, keys.
 const PRESETS: [(&str, f64, u32, u32, u32); 5] = [
     ("no repeats", 11.6, 10, 1, 8000),
     ("many repeats of few keys", 11.6, 5, 40, 8000),

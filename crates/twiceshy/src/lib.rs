@@ -12,3 +12,8 @@ pub use filter::{Filter, Frozen, Key};
 pub use guard::{Guard, Sidecar};
 #[cfg(feature = "redb")]
 pub use store::{open, open_sidecar};
+
+/// The examples of the repository's README, which is not part of the package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;

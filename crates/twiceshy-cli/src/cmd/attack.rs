@@ -14,22 +14,22 @@ use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::table::{Table, count, percent};
 
-/// Plays adversaries against filters: who finds false positives for good?
+/// Plays adversaries against filters: which filters can be made to fail?
 ///
-/// An adversary sees nothing but answers. It knows how a filter works, not the
-/// secret that makes keys into digests; it may look up, delete and insert keys, and
-/// the filter is told of every false positive. At last the adversary names a key,
-/// and wins if that is a false positive. "rounds" and "telescoping" want a high
-/// rate instead: they win if the last round's rate is above twice the filter's
-/// first-pass rate by more than chance explains (1e-6).
+/// An adversary sees only answers. It knows how a filter works, but not the secret that
+/// turns keys into digests. It may look up, delete and insert keys, and the filter is
+/// told of every false positive. In the end the adversary names a key, and wins if that
+/// is a false positive. "rounds" and "telescoping" aim for a high rate instead: they win
+/// if the last round's rate is more than twice the filter's first-pass rate, beyond
+/// what chance explains (1e-6).
 ///
 /// Without an adversary, all of them play against all filters.
 ///
 /// By default filters have the fingerprints of the telescoping filter's paper, for
-/// 11.6 bits a key: 8 bits for quotient and broom filters (which take more), cells
-/// of 11 bits for cuckoo filters.
+/// 11.6 bits per key: 8 bits for quotient and broom filters (broom filters take more
+/// memory), cells of 11 bits for cuckoo filters.
 ///
-/// Exit code: 0, whoever wins; 1 if a filter denied a stored key (a false negative);
+/// Exit code: 0 whichever side wins; 1 if a filter denied a stored key (a false negative);
 /// 2 if the flags are wrong or no filter could take part.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -40,7 +40,7 @@ use crate::table::{Table, count, percent};
   twiceshy attack deletion-timing --filters 'broom:ghosts=0; broom'
   twiceshy attack --json > games.jsonl")]
 pub struct Args {
-    /// Who attacks [default: all, one after the other]
+    /// The adversary [default: all, one after the other]
     #[arg(value_parser = adversaries())]
     adversary: Option<Attack>,
 
@@ -54,36 +54,36 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_QUERIES))]
     keys: u64,
 
-    /// Distinct queries that an adversary may make for each key, |Q|/|S|
+    /// Distinct queries that an adversary may make per stored key, |Q|/|S|
     #[arg(long, value_name = "X", default_value_t = 50.0, allow_negative_numbers = true)]
     #[arg(value_parser = ratio)]
     ratio: f64,
 
-    /// Memory bits a key that every filter must stay within, 2 to 64, instead of the
+    /// Bits of memory per key that every filter must stay within, 2 to 64, instead of the
     /// paper's fingerprints
     #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = super::memory_bits)]
     bits: Option<f64>,
 
-    /// Games of each pair, with one secret each
+    /// Games per pair of adversary and filter, each with its own secret
     #[arg(long, value_name = "G", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     games: u64,
 
-    /// Secret of the first game, and the adversary's coins; the next game has the
-    /// next one
+    /// Seed of the first game's secret and of the adversary's random choices; each
+    /// further game takes the next seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Print one JSON object a game and line instead of a table
+    /// Print one JSON object per game and line instead of a table
     #[arg(long, conflicts_with = "csv")]
     json: bool,
 
-    /// Print comma-separated values, one line a game, instead of a table
+    /// Print CSV, one line per game, instead of a table
     #[arg(long)]
     csv: bool,
 }
 
-/// Queries that an adversary may keep in mind: 2 GB of them.
+/// Queries that an adversary may remember: 2 GB of them.
 const MAX_QUERIES: u64 = 1 << 28;
 
 fn adversaries() -> impl TypedValueParser<Value = Attack> {
@@ -159,7 +159,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     tournament(args, |attack, entrant, seed, progress| args.play(attack, entrant, seed, progress))
 }
 
-/// All games; who plays one is a parameter, so that a filter that denies keys can.
+/// All games. The function that plays one is a parameter, so that tests can play a filter that
+/// denies keys.
 fn tournament(
     args: &Args,
     mut play_one: impl FnMut(Attack, &Entrant, u64, &Progress) -> Result<Row, twiceshy_filters::Error>,
@@ -286,8 +287,8 @@ impl Args {
             }
             _ => writeln!(
                 out,
-                "{}\nHow to read it: who wins each game, or how many of its games the adversary \
-                 wins. 'twiceshy attack\nADVERSARY' shows rates and rounds.",
+                "{}\nHow to read it: the winner of each game, or how many games the adversary wins. \
+                 'twiceshy attack\nADVERSARY' shows rates and rounds.",
                 matrix(standings)
             ),
         }

@@ -20,33 +20,31 @@ use twiceshy_lab::experiment::{Figure, Row, Setting, figures};
 use twiceshy_lab::report::{self, Page};
 use twiceshy_lab::workload::{self, KeyFile, Recording};
 
-/// Measures the figures of the papers again, and says whether we see what they show.
+/// Measures the papers' figures again, and says whether the results agree.
 ///
-/// Every row (a mean over trials) is written to OUT/FIGURE.csv as soon as it is
-/// done. Run it again, after Ctrl-C or a crash, and only what is missing is
-/// measured. OUT/report.html shows all figures in OUT, on one page that needs no
-/// network.
+/// Every row (a mean over trials) is written to OUT/FIGURE.csv as soon as it is done.
+/// After Ctrl-C or a crash, run the command again: it measures only what is missing.
+/// OUT/report.html shows all figures in OUT, on one page that needs no network.
 ///
-/// A full run takes 4 to 10 CPU hours, by single trials that were timed; it was never
-/// run as a whole. A row of it has 4 trials or more, until the standard error is 2 % of the mean or it has had its 10.
-/// Generated traces are a fifth of the papers' in flows and packets, adversaries
-/// play against 2^16 slots, and a trial of uniform queries has at most 2 * 10^7.
+/// --quick measures all figures in under two minutes on 2 cores, with many small trials.
+/// It does not settle taf-5, whose times depend on what else the machine does, nor in
+/// taf-2 whether telescoping is better than swapping.
+///
+/// A full run takes an estimated 4 to 10 CPU hours; it was never run as a whole. Each row
+/// has 4 to 10 trials, until its standard error is 2 % of the mean. Generated traces have
+/// a fifth of the papers' flows and packets, adversaries play against 2^16 slots, and a
+/// trial of uniform queries has at most 2 * 10^7.
 ///
 /// Rows depend on --quick, --trials, --seed and the inputs, and on nothing else.
 ///
-/// A verdict says "as in the paper" by chance with a probability of 10^-6 (Welch's test of
-/// means), and "not as in the paper" with 10^-3 for each comparison of its claim; else there
-/// were too few trials to tell. Claims that something is alike or no worse hold unless they
-/// are contradicted. These are the chances for trials that are near normal. Where
-/// they count few events, their error is taken to be no less than that of Poisson counts, and
-/// trials that are all alike, and no counts, tell nothing.
-///
-/// That holds for --quick as well, whose trials are many and small. It does not settle taf-5,
-/// whose times depend on what else the machine does, nor in taf-2 whether telescoping is better
-/// than swapping.
+/// The verdict "as in the paper" is wrong with probability 10^-6 (Welch's test of means),
+/// and "not as in the paper" with 10^-3 per comparison of its claim; otherwise there were
+/// too few trials to tell. Claims that something is alike or no worse hold unless they
+/// are contradicted. These probabilities are for nearly normal trials. Where trials count
+/// few events, their error is at least that of Poisson counts.
 ///
 /// Exit code: 0; 1 if a trial failed; 2 if the flags are wrong or a file cannot be
-/// written; 130 after Ctrl-C. A result other than the paper's is no error.
+/// written; 130 after Ctrl-C. A result that differs from the paper's is not an error.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy paper --list
@@ -59,11 +57,11 @@ pub struct Args {
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
-    /// Small trials, 4 to 120 of each point: all figures in under two minutes on 2 cores
+    /// Small trials, 4 to 120 per point: all figures in under two minutes on 2 cores
     #[arg(long)]
     quick: bool,
 
-    /// Trials of each point, no fewer and no more [default: as the figure needs]
+    /// Exact number of trials per point [default: as the figure needs]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     trials: Option<u32>,
 
@@ -71,30 +69,30 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "twiceshy-report")]
     out: PathBuf,
 
-    /// What the seeds of all trials are derived from
+    /// Seed from which the seeds of all trials are derived
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
-    /// Trials at the same time [default: one a core]
+    /// Trials at the same time [default: one per core]
     #[arg(long, value_name = "J",
           value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     jobs: Option<usize>,
 
-    /// A packet capture (pcap, pcapng) for the figures about traces
+    /// Packet capture (pcap, pcapng) for the figures about traces
     ///
-    /// Instead of generated ones. Flows are the keys; the first ones are stored,
-    /// the packets of the others are queries.
+    /// It replaces the generated traces. Flows are the keys: the first ones are stored,
+    /// and the packets of the others are queries.
     #[arg(long, value_name = "FILE", conflicts_with = "keys")]
     pcap: Option<PathBuf>,
 
-    /// A stream of keys for the figures about traces
+    /// Stream of keys for the figures about traces
     ///
-    /// One a line, as in a log; or numbers, as "u32:FILE" or "u64:FILE". The first
+    /// One key per line, as in a log; or numbers, as "u32:FILE" or "u64:FILE". The first
     /// distinct keys are stored, the others are queries.
     #[arg(long, value_name = "FILE")]
     keys: Option<KeyFile>,
 
-    /// Print the rows as JSON, one object a line
+    /// Print the rows as JSON, one object per line
     #[arg(long, conflicts_with = "csv")]
     json: bool,
 
@@ -102,7 +100,7 @@ pub struct Args {
     #[arg(long)]
     csv: bool,
 
-    /// List the figures, and measure nothing
+    /// List the figures and measure nothing
     #[arg(long)]
     list: bool,
 }

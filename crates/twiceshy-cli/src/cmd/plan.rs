@@ -11,29 +11,30 @@ use twiceshy_lab::plan::{Choice, Plan, Question, plan};
 
 use crate::table::{Table, count, percent};
 
-/// Ranks the filters that fit a memory by the store reads that models predict.
+/// Ranks the filters that fit into a given memory by the store reads that models predict.
 ///
 /// No filter is run. The models are those of the papers (Markov chains of a cell, codes
-/// of a block, and so on); they are within 25 % of the filters, and mostly within 5 %
+/// of a block, and so on). They are within 25 % of the real filters, and mostly within 5 %
 /// (cuckooing, and the broom filter as published: 50 %).
 ///
-/// A query for an absent key that is answered "maybe" costs one read of the store, which
-/// proves it wrong. The quotient family (rsqf, telescoping, uncompressed, extension)
-/// needs no more to adapt when the store is ordered by digest: that read has
-/// fetched all keys in question; but a spent block is read again, and a broom filter
-/// reads what it rehashes. The cuckoo family needs a mirror of its cells beside the
-/// store: its reads are counted as well. For cyclic filters the one read is of the
-/// mirror; a swapping filter reads the cell that it swaps with, a cuckooing one every
-/// key that it moves, 15 to 25 a false positive.
+/// A "maybe" for an absent key costs one read of the store, which proves it wrong. If the
+/// store is ordered by digest, the quotient family (rsqf, telescoping, uncompressed,
+/// extension) adapts without further reads, since that read has fetched all keys in
+/// question; only a spent block is read again, and a broom filter reads what it
+/// rehashes. The cuckoo family needs a mirror of its cells beside the store, whose reads
+/// count as well: a cyclic filter's one read is of the mirror, a swapping filter also
+/// reads the cell that it swaps with, and a cuckooing filter every key that it moves, 15
+/// to 25 per false positive.
 ///
-/// By default each absent key is asked for equally often, in random order; --zipf
-/// makes some popular. Skew helps filters that adapt, and decides nothing for those that
-/// do not. Positive queries cost every filter the same, and are not counted.
+/// By default each absent key is asked for equally often, in random order; --zipf makes
+/// some popular. Skew helps filters that adapt and changes nothing for the others.
+/// Queries for stored keys cost every filter the same and are not counted.
 ///
-/// With --hostile an adversary asks, who sees the answers and drops what was answered
-/// right: a filter holds if there is nothing it cannot fix, and then sustains the rate of
-/// its first pass; else all that is asked in the end is a false positive. "breaks at" is
-/// how many absent keys for each stored one the adversary needs, up to 8192.
+/// With --hostile the queries come from an adversary that sees the answers and drops the
+/// keys that were answered right. A filter holds if it can adapt to every query; its rate
+/// then stays that of the first pass. Otherwise, in the end, every query is a false
+/// positive. "breaks at" is how many absent keys per stored key the adversary needs, up
+/// to 8192.
 ///
 /// Exit code: 0; 2 if the flags are wrong or no filter fits.
 #[derive(clap::Args)]
@@ -48,27 +49,27 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
 
-    /// Memory bits a key, 2 to 64
+    /// Bits of memory per key, 2 to 64
     #[arg(long, value_name = "B", value_parser = memory_bits)]
     bits: f64,
 
-    /// Distinct absent keys that will be asked for, for each stored key, up to 10000
+    /// Distinct absent keys that will be asked for, per stored key, up to 10000
     #[arg(long, value_name = "A", value_parser = misses)]
     misses: f64,
 
-    /// Queries for each of them, on average, from 1 on
+    /// Queries per absent key, on average; at least 1
     #[arg(long, value_name = "R", default_value_t = 10.0, value_parser = repeats)]
     repeats: f64,
 
-    /// Exponent of the Zipf distribution of the queries; without it all keys are equal
+    /// Exponent of the Zipf distribution of the queries [default: all keys equally often]
     #[arg(long, value_name = "S", value_parser = exponent, conflicts_with = "hostile")]
     zipf: Option<f64>,
 
-    /// Rank by what survives an adversary
+    /// Rank by how well filters hold against an adversary
     #[arg(long)]
     hostile: bool,
 
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long, conflicts_with = "csv")]
     json: bool,
 
@@ -191,7 +192,7 @@ impl Args {
         };
         writeln!(
             out,
-            "{} keys, at most {} bits a key; {} absent keys are asked for, {how}\n\n{table}\n{}",
+            "{} keys, at most {} bits per key; {} absent keys are asked for, {how}\n\n{table}\n{}",
             count(self.keys),
             self.bits,
             count(absent),

@@ -17,19 +17,18 @@ use crate::trial::{self, Course, Row};
 
 /// Races filters at equal memory on one stream of queries.
 ///
-/// Each filter stores the same keys in the same memory. It is asked once for
-/// every absent key (the first pass), and then answers a stream of queries for
-/// absent keys; it is told of every false positive as it happens.
+/// Each filter stores the same keys in the same memory. It is asked once for every
+/// absent key (the first pass), and then answers a stream of queries for absent keys.
+/// It is told of every false positive as it happens.
 ///
-/// Of a trace (FireHose, flows, a capture, a log) the first distinct keys are
-/// stored, as many as leave --distinct others for each, and the stream is the
-/// rest of it; queries for stored keys are left out, since no filter gets them
-/// wrong.
+/// A trace (FireHose, flows, a capture, a log) has both: its first distinct keys are
+/// stored, so many that --distinct others are left for each, and the rest of the trace
+/// is the stream. Queries for stored keys are left out: every filter answers them
+/// right.
 ///
-/// Times are means of one operation at a time. "insert" includes the insertion
-/// into the remote, which is held in memory; "query" is taken in the first pass;
-/// "adapt" includes the read that proves the key absent, and two readings of the
-/// clock.
+/// Times are means over single operations. "insert" includes the insertion into the
+/// remote, which is in memory; "query" is measured in the first pass; "adapt" includes
+/// the read that proves the key absent, and two readings of the clock.
 ///
 /// Exit code: 0; 1 if a filter denied a stored key (a false negative); 2 if the
 /// flags are wrong or no filter fits the memory.
@@ -45,21 +44,21 @@ use crate::trial::{self, Course, Row};
 pub struct Args {
     /// Keys to store, or a file of them [default: 250000, or as a trace has it]
     ///
-    /// A file has one key a line, or little-endian numbers if its name begins
-    /// with u32: or u64: or ends in .u32le or .u64le; it may be compressed (.gz,
-    /// .zst). It needs a file of --queries.
+    /// A file has one key per line, or little-endian numbers if its name begins with
+    /// u32: or u64: or ends in .u32le or .u64le. It may be compressed (.gz, .zst).
+    /// It needs a file of --queries.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = positive_or_file)]
     keys: Option<Amount>,
 
-    /// Distinct absent keys that are asked for, for each stored key
+    /// Distinct absent keys to ask for, per stored key
     #[arg(long, value_name = "A", default_value_t = 10, allow_negative_numbers = true)]
     #[arg(value_parser = positive)]
     distinct: u64,
 
     /// Queries in the stream, or a file of them [default: 5000000, or as a trace has it]
     ///
-    /// A file without one of --keys is a trace, such as an access log.
+    /// A file without a file of --keys is a trace, such as an access log.
     #[arg(long, value_name = "Q", value_parser = number_or_file)]
     queries: Option<Amount>,
 
@@ -72,18 +71,18 @@ pub struct Args {
     #[arg(value_parser = exponent)]
     zipf: Option<f64>,
 
-    /// Races on the flows of a packet capture (pcap or pcapng, also .gz or .zst)
+    /// Race on the flows of a packet capture (pcap or pcapng, also .gz or .zst)
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
 
-    /// Makes a trace smaller by this factor, 0 to 1
+    /// Scale a trace down by this factor, 0 to 1
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = share)]
     scale: f64,
 
-    /// Memory bits a key that every filter must stay within, 2 to 64
+    /// Bits of memory per key that every filter must stay within, 2 to 64
     ///
-    /// Each takes the widest fingerprint that fits at a load of 0.95: 11.6 makes
-    /// cells of 11 bits.
+    /// Each filter takes the longest fingerprint that fits at a load of 0.95: 11.6 bits
+    /// make cells of 11 bits.
     #[arg(long, value_name = "B", default_value_t = 11.6, allow_negative_numbers = true)]
     #[arg(value_parser = super::memory_bits)]
     bits: f64,
@@ -96,15 +95,15 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Races to run, with as many seeds from --seed on
+    /// Races to run, with consecutive seeds from --seed on
     ///
-    /// The table then shows means with their standard errors; JSON and CSV still
-    /// have a row for each seed.
+    /// The table then shows means with their standard errors; JSON and CSV have a row
+    /// per seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     seeds: u32,
 
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long, conflicts_with = "csv")]
     json: bool,
 
@@ -141,9 +140,9 @@ fn filters_help() -> String {
         "Filters to race, by name or full spec [default: all]\n\n\
          Names: {}.\n\n\
          A spec is a name with parameters, such as \"cyclic-2:k=3\". Names and specs are separated \
-         by commas or semicolons, and the flag may be repeated. --bits decides the fingerprint \
-         length, also of a spec with an f; and a filter that finds no room for a key is rebuilt, \
-         whatever its spec says of \"full\".",
+         by commas or semicolons, and the flag may be repeated. --bits decides the length of \
+         fingerprints, even for a spec with an f. A filter without room for a key is rebuilt, \
+         whatever \"full\" its spec has.",
         entrants::names()
     )
 }
@@ -316,7 +315,7 @@ fn report(rows: &mut Rows, row: &Row, bits: f64) -> io::Result<()> {
     }
     if row.bits_per_key > bits {
         eprintln!(
-            "warning: {} takes {:.3} bits a key, more than {bits} ({})",
+            "warning: {} takes {:.3} bits per key, more than {bits} ({})",
             row.name, row.bits_per_key, row.spec
         );
     }

@@ -34,12 +34,12 @@ use upstream::{STORE, UpstreamArgs};
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
-/// The filter answers for missing keys from memory. Where it is wrong once, the store is
-/// read, and the filter learns the answer. The server speaks RESP2 and RESP3 and knows
-/// GET, SET, DEL, EXISTS, MGET, MSET, DBSIZE, INFO and the commands with which clients
-/// connect. SET has no options: nothing expires. TS.STATS returns the filter's counts,
-/// TS.SNAPSHOT writes the filter to disk, and TS.BACKUP NAME copies the store while it is
-/// served (with --backup-dir).
+/// The filter answers for missing keys from memory. Where it is wrong, the store is read
+/// once, and the filter adapts. The server speaks RESP2 and RESP3 and knows GET, SET, DEL,
+/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands with which clients connect. SET has
+/// no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes
+/// the filter to disk, and TS.BACKUP NAME copies the store while it is served (with
+/// --backup-dir).
 ///
 /// --page adds a live page that shows what the filter does, and /metrics for Prometheus.
 /// --demo shows all of it at once: a store of a million users, a crowd that asks for

@@ -45,7 +45,7 @@ pub fn key_selectors(epsilon: f64, mean: f64) -> Vec<f64> {
 }
 
 /// Probabilities of a slot's selectors: its key's, if it has one, after `absent`
-/// distinct queries a key. There are `1 / load` quotients a key, so that a key
+/// distinct queries per key. There are `1 / load` quotients a key, so that a key
 /// shares its own with `load * absent` queries.
 #[must_use]
 pub fn slot_selectors(epsilon: f64, load: f64, absent: f64) -> Vec<f64> {
@@ -56,7 +56,7 @@ pub fn slot_selectors(epsilon: f64, load: f64, absent: f64) -> Vec<f64> {
 }
 
 /// Corollary 3 as printed: `e^(-c epsilon)` for selector 0, and
-/// `epsilon^k sum_{i=1}^k c^i / i!` for selector `k`, with `c` queries a key on as
+/// `epsilon^k sum_{i=1}^k c^i / i!` for selector `k`, with `c` queries per key on as
 /// many quotients as keys. The paper calls these upper bounds; they are not.
 #[must_use]
 pub fn corollary_3(epsilon: f64, absent: f64, selector: u32) -> f64 {
@@ -78,13 +78,13 @@ pub fn entropy(probabilities: &[f64]) -> f64 {
     probabilities.iter().filter(|p| **p > 0.0).map(|p| -p * p.log2()).sum()
 }
 
-/// Theorem 4: bits a key that suffice for `1 / (b sqrt(epsilon))` distinct queries a
+/// Theorem 4: bits per key that suffice for `1 / (b sqrt(epsilon))` distinct queries a
 /// key, `1/e + b / (b - 1)^2`. `None` outside `2 <= b <= 1 / sqrt(epsilon)` or for
 /// epsilon from 1/2 on, where it says nothing.
 ///
 /// ```
 /// use twiceshy_lab::model::telescoping::{theorem_4_bits, theorem_4_queries};
-/// // The paper's example: 0.812 bits a key for 4 queries a key.
+/// // The paper's example: 0.812 bits per key for 4 queries per key.
 /// assert!((theorem_4_bits(1.0 / 256.0, 4.0).unwrap() - 0.812).abs() < 5e-4);
 /// assert_eq!(theorem_4_queries(1.0 / 256.0, 4.0), 4.0);
 /// ```
@@ -94,7 +94,7 @@ pub fn theorem_4_bits(epsilon: f64, b: f64) -> Option<f64> {
     applies.then(|| (-1.0_f64).exp() + b / (b - 1.0).powi(2))
 }
 
-/// Distinct queries a key that Theorem 4 speaks of, for its parameter `b`.
+/// Distinct queries per key that Theorem 4 speaks of, for its parameter `b`.
 #[must_use]
 pub fn theorem_4_queries(epsilon: f64, b: f64) -> f64 {
     1.0 / (b * epsilon.sqrt())

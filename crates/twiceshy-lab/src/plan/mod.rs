@@ -23,7 +23,7 @@ use predict::{Stream, predict};
 pub struct Question {
     /// Keys to store.
     pub keys: usize,
-    /// Memory bits a key.
+    /// Bits of memory per key.
     pub bits: f64,
     /// Queries for absent keys.
     pub stream: Stream,
@@ -66,7 +66,7 @@ pub struct Choice {
     pub reads_per_query: f64,
     /// Whether it adapts.
     pub adapts: bool,
-    /// Distinct queries a key with which an adversary breaks it; `None` for more than
+    /// Distinct queries per key with which an adversary breaks it; `None` for more than
     /// 8192 or never, or if there is no adversary.
     pub breaks_at: Option<f64>,
 }
@@ -172,7 +172,7 @@ fn advice(question: &Question, choices: &[Choice]) -> String {
     let Some(best) = choices.first() else {
         let Question { keys, bits, .. } = question;
         return format!(
-            "No filter of {keys} keys fits {bits} bits a key; allow more bits, or cut the keys \
+            "No filter of {keys} keys fits {bits} bits per key; allow more bits, or cut the keys \
              into several filters."
         );
     };
@@ -217,7 +217,7 @@ fn hostile_advice(question: &Question, best: &Choice, choices: &[Choice]) -> Str
     let absent = question.stream.absent;
     if !best.survives(question) {
         return format!(
-            "No filter that fits {} bits a key holds against an adversary that asks for {absent} \
+            "No filter that fits {} bits per key holds against an adversary that asks for {absent} \
              keys a stored one; {} holds longest. Allow more memory.",
             question.bits, best.filter
         );
