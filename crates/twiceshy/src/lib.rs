@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
+pub mod filter;
 pub mod guard;
 pub mod store;
 
 pub use twiceshy_filters as filters;
 pub use twiceshy_filters::{Adapted, Digest, Error, KeyHasher, RemoteError, Result, Spec};
 
+pub use filter::{Filter, Frozen, Key};
 pub use guard::{Guard, Sidecar};
 #[cfg(feature = "redb")]
 pub use store::{open, open_sidecar};

@@ -688,8 +688,7 @@ fn one_digest() -> RemoteError {
 /// A record whose checksum is wrong.
 #[cold]
 fn is_damaged() -> RemoteError {
-    "the record of this key is damaged; store the key again, or run `twiceshy check` on the store"
-        .into()
+    "the record of this key is damaged; run `twiceshy check` on the store".into()
 }
 
 /// The key of a [`record`] and its value; `None` if the record is damaged.

@@ -2,35 +2,47 @@
 //!
 //! A failure of the disk is an error of the call that met it. After a failed write
 //! the database is opened again ([`reopen`]); a page that cannot be read, or makes no
-//! sense, fails the reads that need it and no others ([`backend`]).
+//! sense, fails the reads that need it and no others ([`backend`]). That a record is not
+//! there is believed of verified pages only ([`verified`]).
 
 mod backend;
 mod overlay;
 pub(crate) mod pages;
 mod peek;
 mod reopen;
+mod verified;
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::{ControlFlow, RangeInclusive};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::guard::{Change, Header, Store};
 use arc_swap::ArcSwapOption;
 use redb::{
-    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
-    ReadableTableMetadata as _, StorageError, TableDefinition, TableError, WriteTransaction,
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _,
+    StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction,
 };
+use twiceshy_filters::remote::EVERY_DIGEST;
 use twiceshy_filters::{Digest, RemoteError};
 
 use crate::store::engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
 use backend::{Failure, Medium, Trace, while_writing};
 use pages::{Found, Pages};
-use reopen::{Writing, close, latest};
+use reopen::{Writing, close};
+use verified::{Reader, Tree, Unsound};
 
-type Records = ReadOnlyTable<u128, &'static [u8]>;
+/// The records as of one commit.
+struct View {
+    /// As `redb` has them. Its transaction keeps their pages in place.
+    records: ReadOnlyTable<u128, &'static [u8]>,
+    tree: Tree,
+    /// What [`Redb::openings`] was.
+    opening: u64,
+}
 
 /// Keyed by digests as numbers: `redb` compares arrays byte by byte, which took an
 /// eighth of a look-up.
@@ -43,6 +55,8 @@ pub(crate) const GENERATION: &str = "generation";
 pub struct Redb {
     path: PathBuf,
     medium: Box<dyn Medium>,
+    /// The medium, for reads that are verified.
+    pages: Box<dyn StorageBackend>,
     cache: usize,
     /// Whether writes wait for the disk.
     waits: bool,
@@ -53,7 +67,10 @@ pub struct Redb {
     /// unknown. Opening them for every read would take as long as the read; with a
     /// lock around them, readers would write to one cache line, and wait for a
     /// writer that waits for somebody's disk.
-    shown: ArcSwapOption<Records>,
+    shown: ArcSwapOption<View>,
+    /// How often the database was opened again. The pages of earlier views may have been
+    /// written over since.
+    openings: AtomicU64,
 }
 
 /// Why a read failed.
@@ -75,12 +92,14 @@ impl Redb {
     ) -> Result<Self, OpenError> {
         let redb = Redb {
             path: path.into(),
+            pages: medium.backend()?,
             medium,
             cache: options.cache,
             waits: options.durability == Durability::Power,
             trace: Arc::new(Trace::default()),
             writing: Mutex::default(),
             shown: ArcSwapOption::empty(),
+            openings: AtomicU64::new(0),
         };
         redb.open_first(foreign)?;
         Ok(redb)
@@ -89,12 +108,9 @@ impl Redb {
     /// Reads the records as of the last write. `read` is called a second time if a
     /// write failed meanwhile and the database was opened again.
     #[inline]
-    fn view<T>(
-        &self,
-        mut read: impl FnMut(&Records) -> Result<T, Unread>,
-    ) -> Result<T, RemoteError> {
-        if let Some(records) = &*self.shown.load() {
-            match read(records) {
+    fn view<T>(&self, mut read: impl FnMut(&View) -> Result<T, Unread>) -> Result<T, RemoteError> {
+        if let Some(view) = &*self.shown.load() {
+            match read(view) {
                 Ok(value) => return Ok(value),
                 Err(Unread::Closed { visited: false }) => (),
                 Err(failed) => return Err(failed.into()),
@@ -106,14 +122,14 @@ impl Redb {
     #[cold]
     fn view_again<T>(
         &self,
-        read: &mut dyn FnMut(&Records) -> Result<T, Unread>,
+        read: &mut dyn FnMut(&View) -> Result<T, Unread>,
     ) -> Result<T, RemoteError> {
         {
             let mut writing = self.lock_soon()?;
             self.opened(&mut writing)?;
         }
         match &*self.shown.load() {
-            Some(records) => read(records).map_err(RemoteError::from),
+            Some(view) => read(view).map_err(RemoteError::from),
             None => Err(Unread::Closed { visited: false }.into()),
         }
     }
@@ -151,17 +167,48 @@ impl Redb {
         }
     }
 
+    /// Visits the records of a range, all of them on verified pages.
     fn visit(
         &self,
-        records: &Records,
+        view: &View,
+        reader: &mut Reader<'_>,
         range: &RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest, &[u8]),
+        visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), Unread> {
-        self.caught(|visit| {
-            for entry in records.range(range.start().number()..=range.end().number())? {
-                let (digest, record) = entry?;
-                let (digest, record) = (Digest::from_number(digest.value()), record.value());
-                visit.call(|| visitor(digest, record));
+        let mut visited = false;
+        let range = range.start().number()..=range.end().number();
+        let outcome = reader.visit(&view.tree, &range, &mut |digest, record| {
+            visited = true;
+            visitor(Digest::from_number(digest), record)
+        });
+        outcome.map_err(|unsound| self.unsound(view, unsound, visited))
+    }
+
+    #[cold]
+    fn unsound(&self, view: &View, unsound: Unsound, visited: bool) -> Unread {
+        if self.openings.load(Ordering::SeqCst) != view.opening {
+            return Unread::Closed { visited };
+        }
+        let text = match unsound {
+            Unsound::Unreadable(error) => self.explained(error.kind(), &error.to_string()),
+            Unsound::Damaged(reason) => self.damaged(&reason),
+        };
+        Unread::Failed(text.into())
+    }
+
+    /// Verifies what `redb` may write again when it removes records: it merges small pages
+    /// with their neighbours, and the result has a checksum that is right, whatever was
+    /// damaged before. (What an insertion writes has been read by the guard.)
+    fn verify_removals(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        let removals = || changes.iter().filter(|(_, record)| record.is_none());
+        if removals().next().is_none() {
+            return Ok(());
+        }
+        self.view(|view| {
+            let mut reader = view.tree.reader(&*self.pages);
+            for (digest, _) in removals() {
+                let verified = reader.verify_around(&view.tree, digest.number());
+                verified.map_err(|unsound| self.unsound(view, unsound, false))?;
             }
             Ok(())
         })
@@ -195,7 +242,7 @@ impl Redb {
                 change(&transaction)?;
                 committing = true;
                 transaction.commit()?;
-                self.shown.store(Some(latest(database)?));
+                self.shown.store(Some(self.latest(database)?));
                 Ok(())
             })();
             unwound = false;
@@ -285,23 +332,11 @@ impl Engine for Redb {
         &self,
         visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
     ) -> Result<Option<Header>, RemoteError> {
-        let (records, header) = self.inspect(|database| {
-            let view = database.begin_read()?;
-            Ok((view.open_table(RECORDS)?, header_of(&view)?))
+        let (view, header) = self.inspect(|database| {
+            let view = self.shown.load_full().ok_or("it is closed")?;
+            Ok((view, header_of(&database.begin_read()?)?))
         })?;
-        let visited = self.caught(|visit| {
-            for entry in records.iter()? {
-                let (digest, record) = entry?;
-                let (digest, record) = (Digest::from_number(digest.value()), record.value());
-                let mut next = ControlFlow::Continue(());
-                visit.call(|| next = visitor(digest, record));
-                if next.is_break() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        visited?;
+        self.visit(&view, &mut view.tree.reader(&*self.pages), &EVERY_DIGEST, visitor)?;
         Ok(header)
     }
 
@@ -326,13 +361,18 @@ impl Engine for Redb {
 }
 
 impl Store for Redb {
-    /// One descent: `redb` looks for the end of a range as it goes.
+    /// Verified: it has to be complete.
     fn read(
         &self,
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        self.view(|records| self.visit(records, &range, visitor))
+        self.view(|view| {
+            self.visit(view, &mut view.tree.reader(&*self.pages), &range, &mut |digest, record| {
+                visitor(digest, record);
+                ControlFlow::Continue(())
+            })
+        })
     }
 
     /// One view for all; neighbours share pages.
@@ -341,14 +381,16 @@ impl Store for Redb {
         ranges: &[RangeInclusive<Digest>],
         visitor: &mut dyn FnMut(usize, Digest, &[u8]),
     ) -> Result<(), RemoteError> {
-        self.view(|records| {
+        self.view(|view| {
             let mut any = false;
+            let mut reader = view.tree.reader(&*self.pages);
             for (index, range) in ranges.iter().enumerate() {
                 let each = &mut |digest: Digest, record: &[u8]| {
                     any = true;
                     visitor(index, digest, record);
+                    ControlFlow::Continue(())
                 };
-                match self.visit(records, range, each) {
+                match self.visit(view, &mut reader, range, each) {
                     Err(Unread::Closed { .. }) => return Err(Unread::Closed { visited: any }),
                     outcome => outcome?,
                 }
@@ -367,9 +409,11 @@ impl Store for Redb {
         // The view is held for as long as what was found: `get` of redb 4.4 does not
         // keep the transaction, whatever its documentation says, and the page would
         // be freed.
-        self.view(|records| {
+        self.view(|view| {
             self.caught(|visit| {
-                let Some(record) = records.get(digest.number())? else { return Ok(Some(false)) };
+                let Some(record) = view.records.get(digest.number())? else {
+                    return Ok(Some(false));
+                };
                 let record = record.value();
                 visit.call(|| visitor(record));
                 Ok(Some(true))
@@ -378,6 +422,7 @@ impl Store for Redb {
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        self.verify_removals(changes)?;
         self.change(|transaction| {
             let mut records = transaction.open_table(RECORDS)?;
             // Neighbours share pages. Of two changes of a record the last counts.
@@ -394,7 +439,7 @@ impl Store for Redb {
     }
 
     fn count(&self) -> Result<u64, RemoteError> {
-        self.view(|records| self.caught(|_| records.len()))
+        self.view(|view| self.caught(|_| view.records.len()))
     }
 
     fn exact_count(&self) -> Result<Option<u64>, RemoteError> {

@@ -96,7 +96,8 @@ impl Trace {
         self.note(outcome)
     }
 
-    fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
+    /// Notes the reason of a failure.
+    pub(super) fn note<T>(&self, outcome: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &outcome {
             self.failed.store(true, Ordering::Relaxed);
             let reason = Some((error.kind(), error.to_string()));

@@ -50,6 +50,8 @@ struct State {
     room: Option<usize>,
     /// Accesses until the fault; `None` is never.
     countdown: Option<(u64, Fault)>,
+    /// The countdown that begins with the fault.
+    next: Option<(u64, Fault)>,
     lies: bool,
     sticks: bool,
     /// Whether the fault has been.
@@ -78,6 +80,12 @@ impl Disk {
         (state.countdown, state.struck) = (Some((accesses, fault)), false);
     }
 
+    /// The `accesses`th access after the fault fails too. Whether the first one has been is
+    /// not told then: see [`Disk::struck`].
+    pub(super) fn fail_again_in(&self, accesses: u64, fault: Fault) {
+        self.state().next = Some((accesses, fault));
+    }
+
     /// Whether the fault has been.
     pub(super) fn struck(&self) -> bool {
         self.state().struck
@@ -86,7 +94,7 @@ impl Disk {
     /// Nothing fails any more.
     pub(super) fn heal(&self) {
         let mut state = self.state();
-        (state.countdown, state.sticks, state.room) = (None, false, None);
+        (state.countdown, state.next, state.sticks, state.room) = (None, None, false, None);
     }
 
     /// Room for so many bytes more.
@@ -138,7 +146,8 @@ impl State {
         if left > 0 {
             return None;
         }
-        self.struck = true;
+        self.countdown = self.next.take();
+        self.struck = self.countdown.is_none();
         self.sticks |= fault == Fault::Sticks;
         self.lies |= fault == Fault::Lies;
         (fault != Fault::Lies).then_some(fault)
@@ -194,7 +203,9 @@ impl Medium for Disk {
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state().seen.len() as u64)
+        let mut state = self.state();
+        let fault = state.strikes();
+        fault.map_or(Ok(state.seen.len() as u64), |_| Err(eio()))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {

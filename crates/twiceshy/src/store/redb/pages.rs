@@ -35,7 +35,7 @@ const REGION_HEADER_PAGES: usize = PAGE_SIZE + 4;
 const REGION_DATA_PAGES: usize = REGION_HEADER_PAGES + 4;
 const SLOTS: usize = 64;
 const SLOT: usize = 128;
-const HEADER: usize = SLOTS + 2 * SLOT;
+pub(super) const HEADER: usize = SLOTS + 2 * SLOT;
 
 const SECOND_IS_PRIMARY: u8 = 1;
 const TWO_PHASE: u8 = 4;
@@ -49,30 +49,30 @@ const SYSTEM_ROOT: usize = USER_ROOT + ROOT;
 const TRANSACTION: usize = SYSTEM_ROOT + 2 * ROOT;
 const CHECKSUM: usize = 16;
 
-const LEAF: u8 = 1;
-const BRANCH: u8 = 2;
+pub(super) const LEAF: u8 = 1;
+pub(super) const BRANCH: u8 = 2;
 /// Orders above this are of no file.
 const LARGEST_ORDER: u32 = 20;
-const DEEPEST: usize = 128;
+pub(super) const DEEPEST: usize = 128;
 
 /// A tree of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Root {
-    page: u64,
-    checksum: u128,
+pub(super) struct Root {
+    pub(super) page: u64,
+    pub(super) checksum: u128,
 }
 
 /// The widths of a table's keys and values, where they are fixed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Widths {
-    key: Option<usize>,
-    value: Option<usize>,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Widths {
+    pub(super) key: Option<usize>,
+    pub(super) value: Option<usize>,
 }
 
 /// A commit: the roots of its trees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Commit {
-    user: Option<Root>,
+    pub(super) user: Option<Root>,
     system: Option<Root>,
     transaction: u64,
 }
@@ -97,15 +97,55 @@ pub(crate) enum Found<'a> {
     },
 }
 
+/// Where pages are in a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    page_size: u64,
+    region_pages: u64,
+    region_header_pages: u64,
+}
+
 /// A file of pages.
 pub(crate) struct Pages {
     file: File,
     length: u64,
-    page_size: u64,
-    region_pages: u64,
-    region_header_pages: u64,
+    layout: Layout,
     /// The commits of the file, the one to use first.
     pub(crate) commits: Vec<Commit>,
+}
+
+impl Layout {
+    /// The layout that the first page describes.
+    pub(super) fn read(header: &[u8; HEADER]) -> Result<Self, String> {
+        if !header.starts_with(MAGIC) {
+            return Err("its first page is not that of a redb file".into());
+        }
+        let number = |at| u64::from(u32_at(header, at).expect("within the header"));
+        let (page_size, region_pages) = (number(PAGE_SIZE), number(REGION_DATA_PAGES));
+        let region_header_pages = number(REGION_HEADER_PAGES);
+        let sane = page_size.is_power_of_two()
+            && (512..=1 << 16).contains(&page_size)
+            && (1..=1 << 20).contains(&region_pages)
+            && region_header_pages <= 1 << 20;
+        if !sane {
+            return Err("the sizes in its first page make no sense".into());
+        }
+        Ok(Layout { page_size, region_pages, region_header_pages })
+    }
+
+    /// Where a page is in the file.
+    pub(super) fn place(&self, page: u64) -> Option<Range<u64>> {
+        let order = (page >> 59) as u32;
+        if order > LARGEST_ORDER {
+            return None;
+        }
+        let index = page & (0xf_ffff >> order);
+        let region = page >> 20 & 0xf_ffff;
+        let first = region * (self.region_header_pages + self.region_pages);
+        let pages = 1 + first + self.region_header_pages + (index << order);
+        let start = pages * self.page_size;
+        Some(start..start + (self.page_size << order))
+    }
 }
 
 impl Pages {
@@ -116,22 +156,9 @@ impl Pages {
         let length = file.metadata().map_err(text)?.len();
         let mut header = [0; HEADER];
         file.read_exact(&mut header).map_err(|error| format!("its first page: {error}"))?;
-        if !header.starts_with(MAGIC) {
-            return Err("its first page is not that of a redb file".into());
-        }
-        let number = |at| u64::from(u32_at(&header, at).expect("within the header"));
-        let (page_size, region_pages) = (number(PAGE_SIZE), number(REGION_DATA_PAGES));
-        let region_header_pages = number(REGION_HEADER_PAGES);
-        let sane = page_size.is_power_of_two()
-            && (512..=1 << 16).contains(&page_size)
-            && (1..=1 << 20).contains(&region_pages)
-            && region_header_pages <= 1 << 20;
-        if !sane {
-            return Err("the sizes in its first page make no sense".into());
-        }
-        let commit = |index: usize| Commit::read(&header[SLOTS + index * SLOT..][..SLOT]);
-        let primary = usize::from(header[FLAGS] & SECOND_IS_PRIMARY);
-        let commits = match (commit(primary), commit(1 - primary)) {
+        let layout = Layout::read(&header)?;
+        let primary = Commit::primary(&header);
+        let commits = match (Commit::read(&header, primary), Commit::read(&header, 1 - primary)) {
             (Err(first), Err(second)) => return Err(format!("both commits: {first}, {second}")),
             (Err(first), _) if header[FLAGS] & TWO_PHASE != 0 => return Err(first),
             (Ok(first), _) if header[FLAGS] & TWO_PHASE != 0 => vec![first],
@@ -142,7 +169,7 @@ impl Pages {
             (Ok(first), Ok(second)) => vec![first, second],
             (Ok(only), Err(_)) | (Err(_), Ok(only)) => vec![only],
         };
-        Ok(Pages { file, length, page_size, region_pages, region_header_pages, commits })
+        Ok(Pages { file, length, layout, commits })
     }
 
     /// Bytes of the file.
@@ -165,7 +192,7 @@ impl Pages {
             });
             for (name, definition, sound) in tables {
                 let table = &name[..];
-                let Some((root, widths)) = definition else {
+                let Some(Table { root, widths, .. }) = definition else {
                     let reason = format!("the definition of table {table:?} makes no sense");
                     found(Found::Damage { offset: 0, reason });
                     continue;
@@ -213,8 +240,7 @@ impl Pages {
                     continue;
                 }
             };
-            let used = used(&bytes, widths);
-            let right = used.is_some_and(|used| xxh3_128(&bytes[..used]) == checksum);
+            let right = is_sound(&bytes, widths, checksum);
             if !right {
                 damaged("the checksum of a page is wrong".into());
             }
@@ -222,11 +248,14 @@ impl Pages {
             visit(Seen::Page(place.end - place.start));
             match bytes[0] {
                 LEAF => {
-                    leaf(&bytes, widths, &mut |key, value| visit(Seen::Entry(key, value, sound)))
+                    let leaf = Leaf::of(&bytes, widths);
+                    for (key, value) in (0..leaf.entries).filter_map(|index| leaf.entry(index)) {
+                        visit(Seen::Entry(key, value, sound));
+                    }
                 }
                 BRANCH => {
-                    let children = children(&bytes);
-                    stack.extend(children.into_iter().rev().map(|root| (root, sound, depth + 1)));
+                    let children = (0..=count(&bytes)).rev().filter_map(|at| child(&bytes, at));
+                    stack.extend(children.map(|root| (root, sound, depth + 1)));
                 }
                 _ => (),
             }
@@ -235,17 +264,7 @@ impl Pages {
 
     /// Where a page is in the file.
     fn place(&self, page: u64) -> Option<Range<u64>> {
-        let order = (page >> 59) as u32;
-        if order > LARGEST_ORDER {
-            return None;
-        }
-        let index = page & (0xf_ffff >> order);
-        let region = page >> 20 & 0xf_ffff;
-        let first = region * (self.region_header_pages + self.region_pages);
-        let pages = 1 + first + self.region_header_pages + (index << order);
-        let start = pages * self.page_size;
-        let end = start + (self.page_size << order);
-        (end <= self.length).then_some(start..end)
+        self.layout.place(page).filter(|place| place.end <= self.length)
     }
 
     fn read(&mut self, place: &Range<u64>) -> io::Result<Vec<u8>> {
@@ -265,7 +284,14 @@ enum Seen<'a> {
 }
 
 impl Commit {
-    fn read(slot: &[u8]) -> Result<Self, String> {
+    /// Which slot of the first page is the one to use.
+    pub(super) fn primary(header: &[u8; HEADER]) -> usize {
+        usize::from(header[FLAGS] & SECOND_IS_PRIMARY)
+    }
+
+    /// The commit in a slot of the first page.
+    pub(super) fn read(header: &[u8; HEADER], index: usize) -> Result<Self, String> {
+        let slot = &header[SLOTS + index * SLOT..][..SLOT];
         let (rest, checksum) = slot.split_last_chunk::<CHECKSUM>().expect("a slot is longer");
         if xxh3_128(rest) != u128::from_le_bytes(*checksum) {
             return Err("its checksum is wrong".into());
@@ -300,15 +326,23 @@ fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
     Some(u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The root of a table and its widths: the value of its name in the tree of tables.
+/// What the definition of a table says.
+pub(super) struct Table {
+    pub(super) root: Option<Root>,
+    pub(super) widths: Widths,
+    pub(super) entries: u64,
+}
+
+/// Reads the definition of a table: the value of its name in the tree of tables.
 ///
 /// ```text
 /// | kind 1 | entries 8 | root? 1 | root 32 | fixed? 1 | width of keys 4 |
 /// | fixed? 1 | width of values 4 | alignments 8 | names of the types |
 /// ```
-fn table(definition: &[u8]) -> Option<(Option<Root>, Widths)> {
+pub(super) fn table(definition: &[u8]) -> Option<Table> {
     const NORMAL: u8 = 3;
-    const HAS_ROOT: usize = 1 + 8;
+    const ENTRIES: usize = 1;
+    const HAS_ROOT: usize = ENTRIES + 8;
     const KEYS: usize = HAS_ROOT + 1 + ROOT;
     const VALUES: usize = KEYS + 1 + 4;
     let width = |at: usize| -> Option<Option<usize>> {
@@ -320,11 +354,12 @@ fn table(definition: &[u8]) -> Option<(Option<Root>, Widths)> {
     }
     let root = Root::read(definition, HAS_ROOT + 1)?;
     let root = (*definition.get(HAS_ROOT)? != 0).then_some(root);
-    Some((root, Widths { key: width(KEYS)?, value: width(VALUES)? }))
+    let widths = Widths { key: width(KEYS)?, value: width(VALUES)? };
+    Some(Table { root, widths, entries: u64_at(definition, ENTRIES)? })
 }
 
 /// How many entries a leaf has, or keys a branch.
-fn count(page: &[u8]) -> usize {
+pub(super) fn count(page: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([page[2], page[3]]))
 }
 
@@ -345,30 +380,37 @@ fn used(page: &[u8], widths: Widths) -> Option<usize> {
     (end <= page.len()).then_some(end)
 }
 
+/// Whether a page is as its checksum says.
+pub(super) fn is_sound(page: &[u8], widths: Widths, checksum: u128) -> bool {
+    used(page, widths).is_some_and(|used| xxh3_128(&page[..used]) == checksum)
+}
+
 const BRANCH_START: usize = 8;
 
-/// The children of a branch.
-fn children(page: &[u8]) -> Vec<Root> {
-    let children = count(page) + 1;
-    let pages = BRANCH_START + CHECKSUM * children;
-    let child = |index| {
-        let checksum = u128_at(page, BRANCH_START + CHECKSUM * index)?;
-        Some(Root { page: u64_at(page, pages + 8 * index)?, checksum })
-    };
-    (0..children).map_while(child).collect()
+/// A child of a branch.
+pub(super) fn child(page: &[u8], index: usize) -> Option<Root> {
+    let pages = BRANCH_START + CHECKSUM * (count(page) + 1);
+    let checksum = u128_at(page, BRANCH_START + CHECKSUM * index)?;
+    Some(Root { page: u64_at(page, pages + 8 * index)?, checksum })
+}
+
+/// A key of a branch of numbers: the largest that is in the child of the same index.
+pub(super) fn separator(page: &[u8], index: usize) -> Option<u128> {
+    let keys = BRANCH_START + (CHECKSUM + 8) * (count(page) + 1);
+    u128_at(page, keys + size_of::<u128>() * index)
 }
 
 /// Where the entries of a leaf are.
-struct Leaf<'a> {
+pub(super) struct Leaf<'a> {
     page: &'a [u8],
     widths: Widths,
-    entries: usize,
+    pub(super) entries: usize,
 }
 
 impl<'a> Leaf<'a> {
     const START: usize = 4;
 
-    fn of(page: &'a [u8], widths: Widths) -> Self {
+    pub(super) fn of(page: &'a [u8], widths: Widths) -> Self {
         Leaf { page, widths, entries: count(page) }
     }
 
@@ -394,22 +436,14 @@ impl<'a> Leaf<'a> {
             }
         }
     }
-}
 
-/// Visits the entries of a leaf that are within it.
-fn leaf(page: &[u8], widths: Widths, visit: &mut dyn FnMut(&[u8], &[u8])) {
-    let leaf = Leaf::of(page, widths);
-    let Some(last) = leaf.entries.checked_sub(1) else { return };
-    let mut key_start = leaf.keys_start();
-    let Some(mut value_start) = leaf.key_end(last) else { return };
-    for index in 0..leaf.entries {
-        let (Some(key_end), Some(value_end)) = (leaf.key_end(index), leaf.value_end(index)) else {
-            return;
+    /// A key and its value, if they are within the page.
+    pub(super) fn entry(&self, index: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let (key_start, value_start) = match index.checked_sub(1) {
+            Some(before) => (self.key_end(before)?, self.value_end(before)?),
+            None => (self.keys_start(), self.key_end(self.entries.checked_sub(1)?)?),
         };
-        let (key, value) = (page.get(key_start..key_end), page.get(value_start..value_end));
-        if let (Some(key), Some(value)) = (key, value) {
-            visit(key, value);
-        }
-        (key_start, value_start) = (key_end, value_end);
+        let key = self.page.get(key_start..self.key_end(index)?)?;
+        Some((key, self.page.get(value_start..self.value_end(index)?)?))
     }
 }

@@ -29,12 +29,16 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageBackend as _};
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase as _, ReadableTableMetadata as _,
+    StorageBackend as _, TableHandle as _,
+};
 use twiceshy_filters::RemoteError;
 
 use super::backend::{Backend, while_writing};
 use super::peek::not_one_state;
-use super::{META, RECORDS, Records, Redb, not_ours};
+use super::verified::{Tree, Unsound};
+use super::{META, RECORDS, Redb, View, not_ours};
 use crate::store::engine::OpenError;
 
 /// What writers share.
@@ -98,6 +102,8 @@ impl Redb {
             if foreign && !repaired {
                 database.check_integrity()?;
             }
+            // A name with a flipped bit is no table that is not there yet.
+            self.tree()?;
             let both_there = {
                 let transaction = database.begin_read()?;
                 transaction.open_table(RECORDS).is_ok() && transaction.open_table(META).is_ok()
@@ -108,7 +114,7 @@ impl Redb {
                 transaction.open_table(META).map_err(not_ours)?;
                 transaction.commit()?;
             }
-            self.shown.store(Some(latest(&database)?));
+            self.shown.store(Some(self.latest(&database)?));
             Ok(database)
         });
         match opened {
@@ -140,9 +146,10 @@ impl Redb {
             trace: Arc::clone(&self.trace),
         };
         if self.trace.sync_failed() {
-            write_again(&backend)?;
+            self.trace.note(write_again(&backend))?;
         }
-        let rolls_back = first || !self.trace.has_committed_start(&*backend.medium)?;
+        let has_start = self.trace.has_committed_start(&*backend.medium);
+        let rolls_back = first || !self.trace.note(has_start)?;
         let repaired = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&repaired);
         let mut builder = Builder::new();
@@ -197,15 +204,17 @@ impl Redb {
         };
         let reason = noted().unwrap_or_else(|| self.damaged(error));
         let old = writing.database.take();
+        // Before anything is written that may take the place of pages of old views.
+        self.openings.fetch_add(1, Ordering::SeqCst);
         let opened = while_writing(|| {
             drop(old);
             let (database, _) = self.database(false)?;
-            let records = latest(&database)?;
-            Ok((database, records))
+            let view = self.latest(&database)?;
+            Ok((database, view))
         });
         let reason = match opened {
-            Ok((database, records)) => {
-                self.shown.store(Some(records));
+            Ok((database, view)) => {
+                self.shown.store(Some(view));
                 self.trace.clear();
                 writing.database = Some(database);
                 reason
@@ -218,6 +227,25 @@ impl Redb {
         let pause = started.elapsed() * PAUSE;
         writing.pause = Some((Instant::now() + pause, reason.clone()));
         reason
+    }
+
+    /// The records as of the last commit. Nobody may write meanwhile.
+    pub(super) fn latest(&self, database: &Database) -> Result<Arc<View>, RemoteError> {
+        let records = database.begin_read()?.open_table(RECORDS)?;
+        // Both are of one commit, or else what `redb` finds and what is verified differ.
+        let tree = self.tree()?.filter(|tree| records.len().is_ok_and(|len| len == tree.entries));
+        let tree = tree.ok_or("the first page is not that of the last commit")?;
+        let opening = self.openings.load(Ordering::SeqCst);
+        Ok(Arc::new(View { records, tree, opening }))
+    }
+
+    /// Where the records of the last commit are, if it has any table of them.
+    fn tree(&self) -> Result<Option<Tree>, RemoteError> {
+        match Tree::latest(&*self.pages, RECORDS.name()) {
+            Ok(tree) => Ok(tree),
+            Err(Unsound::Unreadable(error)) => Ok(self.trace.note(Err(error))?),
+            Err(Unsound::Damaged(reason)) => Err(self.damaged(&reason).into()),
+        }
     }
 
     /// What a failure of the medium means to the user.
@@ -256,11 +284,6 @@ impl Writing {
     pub(super) fn succeeded(&mut self) {
         self.pause = None;
     }
-}
-
-/// The records as of the last commit.
-pub(super) fn latest(database: &Database) -> Result<Arc<Records>, RemoteError> {
-    Ok(Arc::new(database.begin_read()?.open_table(RECORDS)?))
 }
 
 /// Writes everything in the file again, as it reads.

@@ -1,0 +1,205 @@
+//! How a filter is asked for.
+
+use twiceshy_filters::{Error, KeyHasher, Result};
+
+use super::Filter;
+use super::chain::{self, Chain, MOST_FINGERPRINT_BITS, Sizes, target_load};
+use super::exceptions::{LEAST_BITS, MOST_BITS};
+
+/// The false-positive rate of a filter that was not asked for another: one in 500.
+pub const DEFAULT_RATE: f64 = 0.002;
+
+/// Bits of exceptions for each key, and for filters from [`LONG`] bits per key on, whose
+/// false positives are few.
+const DEFAULT_EXCEPTIONS: f64 = 0.5;
+const DEFAULT_EXCEPTIONS_OF_LONG: f64 = 0.25;
+const LONG: f64 = 14.0;
+
+/// Says what a [`Filter`] should be like; see [`Filter::builder`].
+///
+/// ```
+/// use twiceshy::Filter;
+/// let by_rate = Filter::builder().capacity(1_000_000).rate(0.002).build()?;
+/// let by_memory = Filter::builder().capacity(1_000_000).bits_per_key(12.5).build()?;
+/// assert!(by_memory.stats().bytes < 1_000_000 * 25 / 16 + 200);
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "call `build` for the filter"]
+pub struct Builder {
+    capacity: Option<usize>,
+    rate: Option<f64>,
+    bits_per_key: Option<f64>,
+    exceptions: Option<f64>,
+    hasher: Option<KeyHasher>,
+}
+
+impl Builder {
+    /// The number of keys that are going to be stored. A filter takes more, but then it is a
+    /// chain of several, and slower; see [`Filter`].
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacity = Some(keys);
+        self
+    }
+
+    /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1;
+    /// [`DEFAULT_RATE`] unless you say so. It holds for a full filter, and for one that has
+    /// grown.
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.rate = Some(rate);
+        self
+    }
+
+    /// The memory for each key in bits, exceptions included, in place of a rate: the filter
+    /// has the lowest rate for which that is enough. Where it grows past its capacity, the
+    /// rate may double.
+    pub fn bits_per_key(mut self, bits: f64) -> Self {
+        self.bits_per_key = Some(bits);
+        self
+    }
+
+    /// Bits of the table of exceptions for each key: an exception takes about 100. The default
+    /// is 0.5, or 0.25 where the filter alone has 14 bits per key or more; 0 means that the
+    /// filter does not adapt.
+    pub fn exceptions(mut self, bits_per_key: f64) -> Self {
+        self.exceptions = Some(bits_per_key);
+        self
+    }
+
+    /// The hash function and its secret, in place of SipHash with a random one.
+    pub fn hasher(mut self, hasher: KeyHasher) -> Self {
+        self.hasher = Some(hasher);
+        self
+    }
+
+    /// An empty filter.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when there is no capacity, when a number is out of range, or with both
+    /// a rate and bits per key.
+    pub fn build(self) -> Result<Filter> {
+        let sizes = self.sizes()?;
+        let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
+        Ok(Filter { hasher, chain: Chain::new(&sizes)? })
+    }
+
+    fn sizes(&self) -> Result<Sizes> {
+        let Some(capacity) = self.capacity.filter(|keys| *keys != 0) else {
+            let text =
+                self.capacity.map_or("no capacity".into(), |keys| format!("capacity={keys}"));
+            return Err(Error::spec(text, "say how many keys it is for, at least 1"));
+        };
+        let exceptions = self.exceptions.map(checked_exceptions).transpose()?;
+        if let (Some(rate), Some(bits)) = (self.rate, self.bits_per_key) {
+            let text = format!("rate={rate},bits_per_key={bits}");
+            return Err(Error::spec(text, "each follows from the other: give one of the two"));
+        }
+        if let Some(bits) = self.bits_per_key {
+            return within(capacity, bits, exceptions);
+        }
+        let rate = self.rate.unwrap_or(DEFAULT_RATE);
+        if !(rate > 0.0 && rate < 1.0) {
+            let reason = "a rate is more than 0 and less than 1; 0.002 is one in 500";
+            return Err(Error::spec(format!("rate={rate}"), reason));
+        }
+        let fingerprint_bits = chain::fingerprint_for(rate)?;
+        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
+        Ok(Sizes { capacity, rate, fingerprint_bits, exception_bits })
+    }
+}
+
+/// Bits per key of a filter's cells.
+fn cell_bits_per_key(fingerprint_bits: u32) -> f64 {
+    f64::from(fingerprint_bits) / target_load()
+}
+
+/// Bits of exceptions for each key, unless the caller says so.
+fn default_exceptions(fingerprint_bits: u32) -> f64 {
+    if cell_bits_per_key(fingerprint_bits) < LONG {
+        DEFAULT_EXCEPTIONS
+    } else {
+        DEFAULT_EXCEPTIONS_OF_LONG
+    }
+}
+
+/// Bits of exceptions that a table can have.
+pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
+    if bits == 0.0 || (LEAST_BITS..=MOST_BITS).contains(&bits) {
+        return Ok(bits);
+    }
+    let reason =
+        format!("a table has {LEAST_BITS} to {MOST_BITS} bits per key, or 0 for no exceptions");
+    Err(Error::spec(format!("exceptions={bits}"), reason))
+}
+
+/// The longest fingerprint for so many bits per key.
+fn within(capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
+    let sizes = |fingerprint_bits: u32| {
+        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
+        (fingerprint_bits, exception_bits)
+    };
+    let fits = |&(fingerprint_bits, exception_bits): &(u32, f64)| {
+        cell_bits_per_key(fingerprint_bits) + exception_bits <= bits
+    };
+    let least = 2;
+    let longest = (least..=MOST_FINGERPRINT_BITS).rev().map(sizes).find(fits);
+    let Some((fingerprint_bits, exception_bits)) = longest else {
+        let (cells, table) = (cell_bits_per_key(least), sizes(least).1);
+        let reason =
+            format!("the smallest filter takes {:.1}, its exceptions included", cells + table);
+        return Err(Error::spec(format!("bits_per_key={bits}"), reason));
+    };
+    Ok(Sizes {
+        capacity,
+        rate: chain::rate_of(fingerprint_bits)?,
+        fingerprint_bits,
+        exception_bits,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(builder: Builder) -> String {
+        builder.build().map(|_| ()).expect_err("a wrong number").to_string()
+    }
+
+    #[test]
+    fn wrong_numbers_are_named() {
+        let builder = || Filter::builder().capacity(10);
+        assert!(refused(Filter::builder().rate(0.1)).contains("how many keys"));
+        assert!(refused(builder().capacity(0)).contains("capacity=0"));
+        assert!(refused(builder().capacity(usize::MAX)).contains("too large"));
+        for rate in [0.0, 1.0, -0.1, 2.0, f64::NAN, f64::INFINITY] {
+            assert!(refused(builder().rate(rate)).contains(&format!("rate={rate}")), "{rate}");
+        }
+        assert!(refused(builder().rate(1e-12)).contains("ask for a larger one"));
+        let both = refused(builder().rate(0.1).bits_per_key(8.0));
+        assert!(both.contains("rate=0.1,bits_per_key=8") && both.contains("one of the two"));
+        for bits in [0.0, 2.5, -3.0, f64::NAN] {
+            assert!(refused(builder().bits_per_key(bits)).contains("takes 2.6"), "{bits}");
+        }
+        for bits in [-1.0, 0.001, 1e9, f64::NAN] {
+            let error = refused(builder().exceptions(bits));
+            assert!(error.contains(&format!("exceptions={bits}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_the_smallest_that_do() {
+        let sizes = |builder: Builder| builder.capacity(1000).sizes().expect("good numbers");
+        let usual = sizes(Filter::builder());
+        assert_eq!((usual.fingerprint_bits, usual.exception_bits), (12, 0.5));
+        assert_eq!(usual.rate, DEFAULT_RATE);
+        let long = sizes(Filter::builder().rate(0.0001));
+        assert_eq!((long.fingerprint_bits, long.exception_bits), (17, 0.25));
+        let half = sizes(Filter::builder().bits_per_key(12.5));
+        assert_eq!((half.fingerprint_bits, half.exception_bits), (11, 0.5));
+        let none = sizes(Filter::builder().bits_per_key(12.64).exceptions(0.0));
+        assert_eq!((none.fingerprint_bits, none.exception_bits), (12, 0.0));
+        // 14 bits per key begin at a fingerprint of 14 bits: 14.7.
+        assert_eq!(default_exceptions(13), 0.5);
+        assert_eq!(default_exceptions(14), 0.25);
+    }
+}

@@ -1,0 +1,304 @@
+//! Filters in a row, each twice as large as the one before.
+//!
+//! A filter without its keys cannot be rebuilt. When it is full, a larger one begins, and a
+//! query asks both:
+//!
+//! ```text
+//! query ──▶ newest ──▶ older ──▶ oldest        maybe: the first that says so
+//!           4c keys    2c keys   c keys        absent: if none does
+//!           f+2 bits   f+1 bits  f bits
+//! insert ─▶ newest
+//! ```
+//!
+//! Fingerprints grow along the chain, so that the rates of all filters together stay within
+//! the one that the caller asked for.
+
+use twiceshy_filters::cuckoo::bounds::target_load_permille;
+use twiceshy_filters::internals::{Reader, Writer};
+use twiceshy_filters::{Digest, Error, Filter as _, Kind, Result, Spec};
+
+use super::exceptions::{LEAST_BITS, MOST_BITS};
+use super::layer::{Known, Layer};
+
+/// Of the rate that was asked for, the first filter leaves at least this share to later ones.
+const LEFT_TO_LATER: f64 = 1.0 / 16.0;
+
+/// The longest fingerprint.
+pub(crate) const MOST_FINGERPRINT_BITS: u32 = 32;
+
+/// The load that a plain filter is made for.
+pub(crate) fn target_load() -> f64 {
+    f64::from(target_load_permille(2, 4)) / 1000.0
+}
+
+/// A chain of filters over digests.
+#[derive(Clone)]
+pub(crate) struct Chain {
+    /// Where new keys go. It has most of them, and is asked first.
+    newest: Layer,
+    /// The full ones, oldest first.
+    older: Vec<Layer>,
+    /// The most that the rates of all filters may add up to.
+    rate: f64,
+    /// Bits of exceptions for each key.
+    exception_bits: f64,
+}
+
+/// What a chain is made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) capacity: usize,
+    pub(crate) rate: f64,
+    pub(crate) fingerprint_bits: u32,
+    pub(crate) exception_bits: f64,
+}
+
+/// The shortest fingerprint with which the first filter of a chain keeps a rate.
+///
+/// # Errors
+/// [`Error::Spec`] where none is long enough.
+pub(crate) fn fingerprint_for(rate: f64) -> Result<u32> {
+    let spec = Spec::new(Kind::Plain).for_rate(rate * (1.0 - LEFT_TO_LATER))?;
+    Ok(spec.number("f").expect("a plain filter has fingerprints"))
+}
+
+/// The rate that a chain is given whose first filter has such fingerprints: half of it is
+/// left to later ones.
+pub(crate) fn rate_of(fingerprint_bits: u32) -> Result<f64> {
+    let spec = Spec::new(Kind::Plain).with_fingerprint(fingerprint_bits)?;
+    Ok(2.0 * spec.first_pass_rate(target_load()))
+}
+
+impl Chain {
+    /// An empty chain of one filter.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a capacity of zero or one that is too large.
+    pub(crate) fn new(sizes: &Sizes) -> Result<Self> {
+        let spec = Spec::new(Kind::Plain).with_fingerprint(sizes.fingerprint_bits)?;
+        let newest = Layer::new(&spec, sizes.capacity, sizes.exception_bits)?;
+        let (rate, exception_bits) = (sizes.rate, sizes.exception_bits);
+        Ok(Chain { newest, older: Vec::new(), rate, exception_bits })
+    }
+
+    /// All filters, newest first.
+    pub(crate) fn layers(&self) -> impl Iterator<Item = &Layer> {
+        std::iter::once(&self.newest).chain(self.older.iter().rev())
+    }
+
+    fn layers_mut(&mut self) -> impl Iterator<Item = &mut Layer> {
+        std::iter::once(&mut self.newest).chain(self.older.iter_mut().rev())
+    }
+
+    /// The answer to a query; hits among the exceptions are noted there.
+    #[inline]
+    pub(crate) fn contains(&self, digest: Digest) -> bool {
+        self.newest.contains(digest) || self.older.iter().rev().any(|layer| layer.contains(digest))
+    }
+
+    /// The same without a note.
+    #[inline]
+    pub(crate) fn peek(&self, digest: Digest) -> bool {
+        self.layers().any(|layer| layer.known(digest) == Known::Maybe)
+    }
+
+    /// [`Chain::contains`] for many digests: their memory is prefetched.
+    pub(crate) fn contains_many(&self, digests: &[Digest]) -> Vec<bool> {
+        self.answer_many(digests, |layer, digest| layer.exceptions.hit(digest))
+    }
+
+    /// [`Chain::peek`] for many digests.
+    pub(crate) fn peek_many(&self, digests: &[Digest]) -> Vec<bool> {
+        self.answer_many(digests, |layer, digest| layer.exceptions.holds(digest))
+    }
+
+    fn answer_many(
+        &self,
+        digests: &[Digest],
+        is_exception: impl Fn(&Layer, Digest) -> bool,
+    ) -> Vec<bool> {
+        let mut found = vec![false; digests.len()];
+        let mut found_here = vec![false; digests.len()];
+        for layer in self.layers() {
+            layer.filter.contains_many(digests, &mut found_here);
+            for ((found, here), digest) in found.iter_mut().zip(&found_here).zip(digests) {
+                *found |= *here && !is_exception(layer, *digest);
+            }
+        }
+        found
+    }
+
+    /// Adds a digest; `false` when the chain answered "maybe" already.
+    pub(crate) fn insert(&mut self, digest: Digest) -> bool {
+        let mut excepted = None;
+        for layer in self.layers_mut() {
+            match layer.known(digest) {
+                Known::Maybe => return false,
+                Known::Excepted => excepted = excepted.or(Some(layer)),
+                Known::Absent => (),
+            }
+        }
+        // With its fingerprint there, the exception is all that hides it.
+        if let Some(layer) = excepted {
+            layer.exceptions.remove(digest);
+            return true;
+        }
+        if !self.newest.add(digest) {
+            self.extend();
+            assert!(self.newest.add(digest), "an empty filter has room");
+        }
+        true
+    }
+
+    /// Adds an exception wherever the digest is answered "maybe"; `false` when nowhere, or
+    /// when there is no table.
+    pub(crate) fn adapt(&mut self, digest: Digest) -> bool {
+        let mut adapted = false;
+        for layer in self.layers_mut() {
+            if layer.known(digest) == Known::Maybe {
+                adapted |= layer.exceptions.insert(digest);
+            }
+        }
+        adapted
+    }
+
+    /// Begins a larger filter.
+    fn extend(&mut self) {
+        let left = self.rate - self.layers().map(Layer::full_rate).sum::<f64>();
+        let spec = self.next_spec(left);
+        // Twice as large, or as large as a filter can be.
+        let twice = self.newest.capacity().saturating_mul(2);
+        let larger = std::iter::successors(Some(twice), |capacity| Some(capacity / 2))
+            .find_map(|capacity| Layer::new(&spec, capacity, self.exception_bits).ok())
+            .expect("the last one could be made");
+        self.older.push(std::mem::replace(&mut self.newest, larger));
+    }
+
+    /// A filter for half of the rate that is left: with the shortest fingerprint that is
+    /// longer than the last one.
+    fn next_spec(&self, left: f64) -> Spec {
+        let plain = Spec::new(Kind::Plain);
+        let longer = self.newest.fingerprint_bits() + 1..MOST_FINGERPRINT_BITS;
+        let specs = longer.map(|bits| plain.with_fingerprint(bits).expect("2 to 32 bits"));
+        let longest = plain.with_fingerprint(MOST_FINGERPRINT_BITS).expect("2 to 32 bits");
+        let fits = |spec: &Spec| spec.first_pass_rate(target_load()) <= left / 2.0;
+        specs.into_iter().find(fits).unwrap_or(longest)
+    }
+
+    /// Removes all keys and exceptions; one filter stays, the largest.
+    pub(crate) fn clear(&mut self) {
+        self.older = Vec::new();
+        self.newest.clear();
+    }
+
+    /// Empties the tables of exceptions and gives them another size.
+    pub(crate) fn reset_exceptions(&mut self, bits_per_key: f64) {
+        self.exception_bits = bits_per_key;
+        for layer in self.layers_mut() {
+            layer.exceptions = super::exceptions::Exceptions::new(layer.capacity(), bits_per_key);
+        }
+    }
+
+    /// Gives back the memory that a chain which stays as it is has no use for.
+    pub(crate) fn shrink(&mut self) {
+        self.older.shrink_to_fit();
+        self.layers_mut().for_each(|layer| layer.exceptions.drop_if_empty());
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.older.capacity() * size_of::<Layer>()
+            + self.layers().map(Layer::heap_bytes).sum::<usize>()
+    }
+
+    /// The sizes, and the layers from the oldest on.
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u64(self.rate.to_bits());
+        writer.u64(self.exception_bits.to_bits());
+        writer.u64(self.older.len() as u64 + 1);
+        for layer in self.older.iter().chain([&self.newest]) {
+            layer.write(writer);
+        }
+    }
+
+    /// What [`Chain::write`] wrote.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let rate = f64::from_bits(reader.u64("the rate")?);
+        let exception_bits = f64::from_bits(reader.u64("the size of the exceptions")?);
+        // Each has its own length, and its exceptions have two.
+        let count = reader.count("filters", 24)?;
+        if count == 0 {
+            return Err(Error::format("it is a chain of no filters"));
+        }
+        let mut older = Vec::new();
+        for _ in 1..count {
+            older.push(Layer::read(reader)?);
+        }
+        let chain = Chain { newest: Layer::read(reader)?, older, rate, exception_bits };
+        chain.check().map_err(Error::format)?;
+        Ok(chain)
+    }
+
+    /// Verifies every invariant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Chain { rate, exception_bits, .. } = *self;
+        if !(rate > 0.0 && rate <= 2.0) {
+            return Err(format!("its rate is {rate}"));
+        }
+        if exception_bits != 0.0 && !(LEAST_BITS..=MOST_BITS).contains(&exception_bits) {
+            return Err(format!("its exceptions have {exception_bits} bits per key"));
+        }
+        if self.older.iter().any(|layer| layer.len() == 0) {
+            return Err("a filter of the chain was left empty".into());
+        }
+        self.layers().try_for_each(Layer::check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn empty(rate: f64) -> Chain {
+        let fingerprint_bits = fingerprint_for(rate).expect("a usual rate");
+        let sizes = Sizes { capacity: 1, rate, fingerprint_bits, exception_bits: 0.5 };
+        Chain::new(&sizes).expect("a small filter")
+    }
+
+    /// Twenty doublings are a million times as many keys as the filter was made for.
+    #[test]
+    fn the_rates_of_a_chain_add_up_to_what_was_asked_for() {
+        for rate in [0.9, 0.5, 0.25, 0.1, 0.03, 0.01, 0.002, 0.001, 1e-4, 1.001e-4] {
+            let mut chain = empty(rate);
+            let mut sum = 0.0;
+            for _ in 0..20 {
+                let full = f64::max(chain.newest.full_rate(), {
+                    let spec = chain.newest.filter.spec();
+                    spec.first_pass_rate(target_load())
+                });
+                sum += full;
+                assert!(sum <= rate, "{rate}: {sum}");
+                // Only the widths are needed, not the tables.
+                let left = rate - sum;
+                let spec = chain.next_spec(left);
+                chain.newest = Layer::new(&spec, 1, 0.5).expect("a small filter");
+            }
+        }
+    }
+
+    #[test]
+    fn a_larger_filter_begins_when_the_last_is_full() {
+        let mut chain = empty(0.01);
+        let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
+        for number in 0..1000 {
+            chain.insert(digest(number));
+        }
+        let capacities: Vec<usize> = chain.layers().map(Layer::capacity).collect();
+        assert!(capacities.is_sorted_by(|newer, older| *newer == 2 * older), "{capacities:?}");
+        assert!(capacities.len() > 5 && (0..1000).all(|number| chain.contains(digest(number))));
+        chain.check().expect("all in order");
+        chain.clear();
+        assert_eq!(chain.layers().map(Layer::capacity).collect::<Vec<_>>(), capacities[..1]);
+        assert!(!(0..1000).any(|number| chain.contains(digest(number))));
+    }
+}

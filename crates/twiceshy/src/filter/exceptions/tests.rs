@@ -1,0 +1,145 @@
+use std::thread;
+
+use twiceshy_filters::internals::Rng;
+
+use super::*;
+
+fn digest(number: u64) -> Digest {
+    Digest::new([Rng::new(number).next(), Rng::new(!number).next()])
+}
+
+/// One set, as the policy is told in a sentence: most recent first.
+#[derive(Default)]
+struct Model(Vec<Entry>);
+
+impl Model {
+    fn hit(&mut self, entry: Entry) -> bool {
+        let Some(at) = self.0.iter().position(|other| *other == entry) else { return false };
+        let entry = self.0.remove(at);
+        self.0.insert(0, entry);
+        true
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if !self.hit(entry) {
+            self.0.truncate(SLOTS - 1);
+            self.0.insert(self.0.len().min(2), entry);
+        }
+    }
+
+    fn remove(&mut self, entry: Entry) -> bool {
+        let len = self.0.len();
+        self.0.retain(|other| *other != entry);
+        self.0.len() != len
+    }
+}
+
+#[test]
+fn a_set_is_a_cache_line() {
+    assert_eq!((size_of::<Set>(), align_of::<Set>()), (64, 64));
+}
+
+/// Four bits for an entry, so that other digests' entries are found, too.
+#[test]
+fn sets_keep_to_their_policy() {
+    for sets in 1..4 {
+        let mut table = Exceptions::<4>::new(sets, SET_BITS);
+        let mut models: Vec<Model> = (0..sets).map(|_| Model::default()).collect();
+        let mut rng = Rng::new(7);
+        for step in 0..20_000 {
+            let digest = digest(rng.below(100));
+            let (set, entry) = table.place(digest);
+            let model = &mut models[set];
+            match rng.below(8) {
+                0..3 => {
+                    assert!(table.insert(digest));
+                    model.insert(entry);
+                }
+                3 => assert_eq!(table.remove(digest), model.remove(entry), "step {step}"),
+                4 => assert_eq!(table.holds(digest), model.0.contains(&entry), "step {step}"),
+                5 if step % 1000 == 0 => {
+                    table.clear();
+                    models.iter_mut().for_each(|model| model.0.clear());
+                }
+                _ => assert_eq!(table.hit(digest), model.hit(entry), "step {step}"),
+            }
+            for (set, model) in table.sets.iter().zip(&models) {
+                assert!(set.entries().eq(model.0.iter().copied()), "step {step}");
+            }
+            assert_eq!(table.len(), models.iter().map(|model| model.0.len()).sum());
+        }
+        table.check().expect("all in order");
+    }
+}
+
+#[test]
+fn a_table_of_no_bits_has_no_room() {
+    let mut table = Exceptions::<ENTRY_BITS>::new(1000, 0.0);
+    assert!(!table.insert(digest(1)) && !table.hit(digest(1)) && !table.remove(digest(1)));
+    assert_eq!((table.room(), table.bytes()), (0, 0));
+    assert_eq!(Exceptions::<ENTRY_BITS>::new(1, LEAST_BITS).room(), SLOTS);
+    assert_eq!(Exceptions::<ENTRY_BITS>::new(1024, 0.5).room(), SLOTS);
+    assert_eq!(Exceptions::<ENTRY_BITS>::new(1025, 0.5).room(), 2 * SLOTS);
+}
+
+/// Readers that all move entries of one set leave a permutation of the same slots, and each
+/// finds what is there all the time.
+#[test]
+fn hits_of_many_threads_lose_nothing() {
+    let mut table = Exceptions::<ENTRY_BITS>::new(1, SET_BITS);
+    (0..5).for_each(|number| assert!(table.insert(digest(number))));
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let table = &table;
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed);
+                for _ in 0..200_000 {
+                    let number = rng.below(6);
+                    assert_eq!(table.hit(digest(number)), number < 5);
+                }
+            });
+        }
+    });
+    table.check().expect("a permutation");
+    assert_eq!(table.len(), 5);
+}
+
+/// The bytes of two sets, one of them empty, by hand.
+#[test]
+fn bytes_written_by_hand() {
+    let file = |sets: u64, bytes: &[u8]| {
+        let mut writer = Writer::new("test");
+        writer.u64(sets);
+        writer.block(bytes);
+        writer.finish()
+    };
+    let read = |bytes: &[u8]| {
+        let mut reader = Reader::open(bytes).expect("a whole file");
+        Exceptions::<ENTRY_BITS>::read(&mut reader)
+    };
+    let [first, second] = [[1; 12], [2; 12]];
+    let good = [&[0, 2][..], &first, &second].concat();
+    let table = read(&file(2, &good)).expect("two sets");
+    let expected = [[0x0101_0101; 3], [0x0202_0202; 3]];
+    assert!(table.sets[1].entries().eq(expected) && table.sets[0].entries().next().is_none());
+    let mut writer = Writer::new("test");
+    table.write(&mut writer);
+    assert_eq!(writer.finish(), file(2, &good));
+
+    let twice = [&[0, 2][..], &first, &first].concat();
+    let six = [&[0, 6][..], &[first; 6].concat()].concat();
+    for (sets, bytes) in [(2, &good[..20]), (2, &twice), (2, &six), (1, &good), (3, &good)] {
+        assert!(read(&file(sets, bytes)).is_err(), "{sets} sets: {bytes:?}");
+    }
+    assert!(read(&file(u64::MAX, &good)).is_err());
+}
+
+/// What the module says: below 10^-15 for 10^9 adaptations with the smallest table, and so for
+/// every other.
+#[test]
+fn entries_are_long_enough() {
+    let hidden = |bits: f64| SET_BITS * 1e9 / (bits * f64::from(ENTRY_BITS).exp2());
+    assert!(hidden(LEAST_BITS) < 1e-15);
+    assert!((hidden(0.5) / 1.3e-17 - 1.0).abs() < 0.01);
+    assert!((hidden(0.25) / 2.6e-17 - 1.0).abs() < 0.01);
+}

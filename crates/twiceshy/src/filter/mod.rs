@@ -1,0 +1,241 @@
+//! A filter of keys in memory.
+
+mod builder;
+mod chain;
+mod exceptions;
+mod file;
+mod frozen;
+mod key;
+mod layer;
+mod saved;
+#[cfg(feature = "serde")]
+mod serde;
+mod stats;
+
+use std::fmt;
+
+use twiceshy_filters::{Digest, KeyHasher, Result};
+
+use chain::Chain;
+
+pub use builder::{Builder, DEFAULT_RATE};
+pub use frozen::Frozen;
+pub use key::Key;
+#[doc(hidden)]
+pub use saved::kind_of;
+pub use stats::Stats;
+
+/// An approximate set of keys in memory, about 13 bits per key.
+///
+/// It answers "surely absent" or "maybe present", and never "absent" for a key that was
+/// inserted. When your store does not have a key that was answered "maybe", say so with
+/// [`Filter::adapt`]: the filter answers "absent" to that key from then on.
+///
+/// ```
+/// use twiceshy::Filter;
+///
+/// let mut filter = Filter::builder().capacity(1_000_000).rate(0.002).build()?;
+/// filter.insert("stored key");
+/// assert!(filter.contains("stored key"));
+/// if filter.contains("missing key") {
+///     filter.adapt("missing key"); // you looked: your store does not have it
+/// }
+/// assert!(!filter.contains("missing key"));
+/// # Ok::<(), twiceshy::Error>(())
+/// ```
+///
+/// [`Key`] says what can be a key. Lookups take a shared reference and never wait, so any
+/// number of threads can use one filter; `insert` and `adapt` need it for themselves.
+///
+/// # What adapting is good for
+///
+/// The filter keeps the reported keys, their *exceptions*, in a small table of fixed size:
+/// half a bit per key unless you say otherwise, or 4,880 exceptions for a million keys. A
+/// lookup asks the table only after the filter said "maybe". An exception that is used
+/// stays; one that is not used makes room for others. Inserting a key removes its exception.
+///
+/// Exceptions relieve skewed traffic and repeats: with half a bit per key they took the wasted
+/// reads of eight recorded traces from 1,620 to 2,220 per million misses down to 200 to 270,
+/// in the same memory of 12.5 bits per key. **They do not protect against an attacker** who
+/// collects more false positives than the table holds and asks for them in turn: then
+/// measured 68 to 99 % of the attacker's queries get through. Use a [`Guard`](crate::Guard) or
+/// a [`Sidecar`](crate::Sidecar) for that: they keep the digests of their keys on disk, and
+/// their filters hold against such an attacker.
+///
+/// **Report absent keys only.** The filter cannot tell a stored key from an absent one, and
+/// `adapt` of a stored key hides it until it is inserted again or its exception is pushed
+/// out. The exception of one key hides no other: the probability that this ever happens to
+/// any of 10^9 stored keys within 10^9 adaptations is below 10^-15 (2 * 10^-17 with half a bit
+/// per key).
+///
+/// # More keys than its capacity
+///
+/// The filter has no copy of its keys, so it cannot be rebuilt. When it is full, it goes on
+/// with a second filter of twice the size, then with a third, and so on. The false-positive
+/// rate stays within the one that you asked for, but a lookup of an absent key takes as
+/// long as one lookup in each of them, and each has at least one bit more per key than the
+/// last. A good guess of the capacity avoids that; [`Stats::layers`] tells.
+///
+/// Keys cannot be removed one by one: [`Filter::clear`] removes them all. Where keys come and
+/// go, use a [`Guard`](crate::Guard) or a [`Sidecar`](crate::Sidecar).
+#[derive(Clone)]
+pub struct Filter {
+    hasher: KeyHasher,
+    chain: Chain,
+}
+
+impl Filter {
+    /// An empty filter for `capacity` keys, of which one absent key in 500 is answered "maybe"
+    /// the first time ([`DEFAULT_RATE`]).
+    ///
+    /// # Errors
+    /// [`Error::Spec`](crate::Error::Spec) for a capacity of zero, or of more than 16 * 10^9.
+    pub fn new(capacity: usize) -> Result<Self> {
+        Self::builder().capacity(capacity).build()
+    }
+
+    /// Says what the filter should be like: `capacity`, then `rate` or `bits_per_key`, then
+    /// `build`.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// `false`: surely absent. `true`: maybe present.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, key: impl Key) -> bool {
+        self.chain.contains(self.digest(key))
+    }
+
+    /// [`Filter::contains`] for many keys, faster where the filter is larger than the
+    /// processor's cache.
+    #[must_use]
+    pub fn contains_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
+        self.chain.contains_many(&digests(&self.hasher, keys))
+    }
+
+    /// Adds a key, and removes its exception. `false` when the filter answered "maybe" already:
+    /// the key was stored before, or it was a false positive and needs nothing of its own.
+    pub fn insert(&mut self, key: impl Key) -> bool {
+        self.chain.insert(self.digest(key))
+    }
+
+    /// Tells the filter that a key which it answered "maybe" is not stored. From now on it
+    /// answers "absent", until the key is inserted or its exception makes room for others.
+    ///
+    /// `false` when it answers "absent" already, or was built without exceptions.
+    ///
+    /// ```
+    /// let mut filter = twiceshy::Filter::new(1000)?;
+    /// (0..1000).for_each(|number| drop(filter.insert(number)));
+    /// let wrong = (1000..).find(|number| filter.contains(number)).expect("one in 500");
+    /// assert!(filter.adapt(wrong) && !filter.contains(wrong));
+    /// filter.insert(wrong);
+    /// assert!(filter.contains(wrong));
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
+    pub fn adapt(&mut self, key: impl Key) -> bool {
+        self.chain.adapt(self.digest(key))
+    }
+
+    /// The number of stored keys, about: one that was a false positive when it was inserted
+    /// is not counted, which is a share of at most the filter's rate.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.chain.layers().map(layer::Layer::len).sum()
+    }
+
+    /// Whether no key was inserted; this is exact.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes all keys and all exceptions. The memory stays, apart from that of the smaller
+    /// filters of a chain.
+    pub fn clear(&mut self) {
+        self.chain.clear();
+    }
+
+    /// Removes all exceptions, and gives the table another size in bits per key.
+    ///
+    /// # Errors
+    /// [`Error::Spec`](crate::Error::Spec) for a size that a table cannot have; nothing has
+    /// changed.
+    pub fn reset_exceptions(&mut self, bits_per_key: f64) -> Result<()> {
+        self.chain.reset_exceptions(builder::checked_exceptions(bits_per_key)?);
+        Ok(())
+    }
+
+    /// The filter for queries only: to ship to clients, or to share.
+    #[must_use]
+    pub fn freeze(self) -> Frozen {
+        Frozen::new(self.hasher, self.chain)
+    }
+
+    /// The hash function and its secret.
+    #[must_use]
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// Counts, and all the memory that the filter holds.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(&self.chain, size_of::<Self>())
+    }
+
+    /// Verifies every invariant; for tests and fuzzers.
+    ///
+    /// # Errors
+    /// The invariant that does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        self.chain.check()
+    }
+
+    #[inline]
+    fn digest(&self, key: impl Key) -> Digest {
+        key.encode(|bytes| self.hasher.digest(bytes))
+    }
+}
+
+/// The digests of many keys.
+fn digests<K: Key>(hasher: &KeyHasher, keys: &[K]) -> Vec<Digest> {
+    keys.iter().map(|key| key.encode(|bytes| hasher.digest(bytes))).collect()
+}
+
+impl<K: Key> Extend<K> for Filter {
+    fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
+        keys.into_iter().for_each(|key| {
+            self.insert(key);
+        });
+    }
+}
+
+/// A filter with the default rate that is as large as its keys are many. While it is built, it
+/// takes 16 bytes per key more; a [`Builder`] with a capacity does without.
+impl<K: Key> FromIterator<K> for Filter {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
+        let hasher = KeyHasher::random();
+        let digest = |key: K| key.encode(|bytes| hasher.digest(bytes));
+        let digests: Vec<Digest> = keys.into_iter().map(digest).collect();
+        let builder = Self::builder().capacity(digests.len().max(1)).hasher(hasher);
+        let mut filter = builder.build().expect("as many keys as there were digests in memory");
+        for digest in digests {
+            filter.chain.insert(digest);
+        }
+        filter
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        stats::debug("Filter", &self.hasher, &self.stats(), f)
+    }
+}
+
+const _: () = {
+    const fn shared_between_threads<T: Send + Sync>() {}
+    shared_between_threads::<Filter>();
+    shared_between_threads::<Frozen>();
+};

@@ -1,0 +1,62 @@
+//! Filters as bytes of any serde format: those of `to_bytes`, secret included.
+
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Filter, Frozen};
+
+/// Bytes in whichever form a format has them.
+struct Bytes;
+
+impl<'de> Visitor<'de> for Bytes {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes of a twiceshy filter")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+        Ok(bytes.to_vec())
+    }
+
+    fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+        Ok(bytes)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<u8>, A::Error> {
+        // A hint is no reason to allocate.
+        let mut bytes = Vec::new();
+        while let Some(byte) = sequence.next_element()? {
+            bytes.push(byte);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Serialize for Filter {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.to_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Filter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = deserializer.deserialize_byte_buf(Bytes)?;
+        Self::from_bytes(&bytes).map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Frozen {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.to_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Frozen {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = deserializer.deserialize_byte_buf(Bytes)?;
+        Self::from_bytes(&bytes).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,75 @@
+//! What a filter holds.
+
+use std::fmt;
+
+use twiceshy_filters::{Filter as _, KeyHasher};
+
+use super::chain::Chain;
+use super::layer::Layer;
+
+/// Counts and sizes of a [`Filter`](super::Filter) or a [`Frozen`](super::Frozen).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys stored, about; see [`Filter::len`](super::Filter::len).
+    pub len: usize,
+    /// Keys that the filters of the chain are made for.
+    pub capacity: usize,
+    /// Filters in the chain: more than one if it has grown.
+    pub layers: usize,
+    /// The share of absent keys that are answered "maybe" the first time, as expected of the
+    /// filters with what they hold now.
+    pub rate: f64,
+    /// Exceptions in the table.
+    pub exceptions: usize,
+    /// Exceptions that the table has room for.
+    pub exceptions_room: usize,
+    /// All memory, in bytes: the fingerprints, the exceptions and the filter itself.
+    pub bytes: usize,
+    /// Of these, the fingerprints.
+    pub fingerprint_bytes: usize,
+    /// Of these, the exceptions.
+    pub exception_bytes: usize,
+}
+
+impl Stats {
+    /// Those of a chain, which is part of something of so many bytes.
+    pub(super) fn of(chain: &Chain, own_bytes: usize) -> Self {
+        let sum = |of: fn(&Layer) -> usize| chain.layers().map(of).sum();
+        let passes: f64 = chain.layers().map(|layer| 1.0 - layer.rate()).product();
+        Stats {
+            len: sum(Layer::len),
+            capacity: sum(Layer::capacity),
+            layers: chain.layers().count(),
+            rate: 1.0 - passes,
+            exceptions: sum(|layer| layer.exceptions.len()),
+            exceptions_room: sum(|layer| layer.exceptions.room()),
+            bytes: own_bytes + chain.heap_bytes(),
+            fingerprint_bytes: sum(|layer| layer.filter.stats().bits / 8),
+            exception_bytes: sum(|layer| layer.exceptions.bytes()),
+        }
+    }
+
+    /// Memory for each stored key, in bits.
+    #[must_use]
+    pub fn bits_per_key(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.len as f64
+    }
+}
+
+/// The numbers a reader of logs wants, and never the secret.
+pub(super) fn debug(
+    name: &str,
+    hasher: &KeyHasher,
+    stats: &Stats,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    f.debug_struct(name)
+        .field("hasher", hasher)
+        .field("len", &stats.len)
+        .field("capacity", &stats.capacity)
+        .field("layers", &stats.layers)
+        .field("exceptions", &stats.exceptions)
+        .field("bytes", &stats.bytes)
+        .finish_non_exhaustive()
+}
