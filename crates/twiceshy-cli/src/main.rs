@@ -7,9 +7,7 @@ mod keys;
 mod progress;
 mod rows;
 mod saved;
-mod standings;
 mod table;
-mod trial;
 
 use std::io;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! A progress bar on standard error; nothing at all where that is no terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use twiceshy_lab::race::Watch;
 
 /// Steps between two looks at the bar: often enough to move smoothly, rarely
 /// enough to cost nothing.
@@ -64,16 +65,6 @@ impl Progress {
         self.arrive(steps);
     }
 
-    /// Passes items through, each one step.
-    pub fn watch<T>(&self, items: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
-        items.enumerate().map(|(index, item)| {
-            if (index + 1).is_multiple_of(STRIDE) {
-                self.advance(STRIDE);
-            }
-            item
-        })
-    }
-
     /// Prints something where the bar is in the way.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
@@ -88,6 +79,16 @@ impl Progress {
     #[cfg(test)]
     pub fn share(&self) -> Option<f64> {
         Some(self.bar.position() as f64 / self.bar.length()? as f64)
+    }
+}
+
+impl Watch for Progress {
+    fn phase(&self, name: String) {
+        Progress::phase(self, name);
+    }
+
+    fn advance(&self, steps: usize) {
+        Progress::advance(self, steps);
     }
 }
 

@@ -5,6 +5,7 @@
 //! workload/    keys to store and streams of queries: seed in, keys out
 //! adversary/   players that see answers only, and the game they play
 //! model/       the papers' formulas: numbers in, numbers out
+//! race/        filters at equal memory on one stream: seed in, rows out
 //! experiment/  the papers' figures as lists of points: seed in, rows out
 //! report/      rows as plots, and plots as one page
 //! ```
@@ -22,6 +23,7 @@ pub mod entrants;
 pub mod experiment;
 pub mod model;
 pub mod plan;
+pub mod race;
 pub mod random;
 pub mod report;
 pub mod workload;

@@ -1,5 +1,7 @@
 //! `twiceshy race`: every filter, at equal memory, on the same workload.
 
+mod print;
+
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
@@ -7,13 +9,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use twiceshy_lab::entrants::{self, Entrant, Entrants};
+use twiceshy_lab::race::{Course, Row, Standings, trial};
 use twiceshy_lab::workload::{KeyFile, MAX_ABSENT, Recording, Size, Source};
 
 use crate::progress::Progress;
 use crate::rows::Rows;
-use crate::standings::Standings;
 use crate::table::count;
-use crate::trial::{self, Course, Row};
+
+use print::Printed;
 
 /// Races filters at equal memory on one stream of queries.
 ///
@@ -202,7 +205,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let size = args.size(&source)?;
 
     let mut printed = Rows::new(args.json, args.csv);
-    let mut standings = Standings::new(entrants.len(), args.bits);
+    let mut standings = Standings::new(entrants.len());
     let mut steps = 0;
     for race in 0..args.seeds {
         let seed = args.seed.wrapping_add(race.into());
@@ -231,12 +234,13 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if standings.is_empty() {
         return Err("no filter could take part; allow more --bits".into());
     }
+    let in_print = Printed { standings: &standings, bits: args.bits };
     if let Some(path) = &args.plot {
-        let written = fs::write(path, standings.page().html());
+        let written = fs::write(path, in_print.page().html());
         written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     }
     if matches!(printed, Rows::Table) {
-        write!(io::stdout(), "{standings}")?;
+        write!(io::stdout(), "{in_print}")?;
     }
     Ok(if standings.lossless() { ExitCode::SUCCESS } else { ExitCode::from(FALSE_NEGATIVES) })
 }

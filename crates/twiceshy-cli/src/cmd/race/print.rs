@@ -1,50 +1,20 @@
-//! What comes of a race: a table for people, and a page with curves. With
-//! several seeds, means and their standard errors.
+//! A race in print: a table for people, and a page with curves. With several seeds, means
+//! and their standard errors.
 
 use std::fmt;
 
 use twiceshy_lab::experiment::Axis;
 use twiceshy_lab::experiment::runner::mean_and_error;
+use twiceshy_lab::race::{Mean, Row, Sizes, Standings};
 use twiceshy_lab::report::{Page, Plot, Section, Series, Sheet};
 
 use crate::table::{Table, count, nanoseconds, percent};
-use crate::trial::{Course, Row};
 
-/// The rows of all filters and seeds.
-pub struct Standings {
-    bits: f64,
-    /// Of each entrant, a row for each seed; none where it was left out.
-    entrants: Vec<Vec<Row>>,
-    courses: Vec<Sizes>,
-}
-
-/// How large a course was.
-struct Sizes {
-    workload: String,
-    seed: u64,
-    keys: u64,
-    absent: u64,
-    queries: u64,
-}
-
-/// A mean with its standard error, where it is of several.
-struct Mean {
-    mean: f64,
-    error: Option<f64>,
-}
-
-impl Mean {
-    fn of(rows: &[Row], value: impl Fn(&Row) -> f64) -> Self {
-        let values: Vec<f64> = rows.iter().map(value).collect();
-        let (mean, error) = mean_and_error(&values);
-        Mean { mean, error: (values.len() > 1).then_some(error) }
-    }
-
-    fn print(&self, number: impl Fn(f64) -> String) -> String {
-        match self.error {
-            None => number(self.mean),
-            Some(error) => format!("{} ± {}", number(self.mean), number(error)),
-        }
+/// A mean, with its standard error if it has one.
+fn print(value: &Mean, number: impl Fn(f64) -> String) -> String {
+    match value.error {
+        None => number(value.mean),
+        Some(error) => format!("{} ± {}", number(value.mean), number(error)),
     }
 }
 
@@ -66,45 +36,15 @@ const HEADER: [&str; 10] = [
     "false neg.",
 ];
 
-impl Standings {
-    /// Of a race of that many filters at that many bits per key.
-    pub fn new(entrants: usize, bits: f64) -> Self {
-        Standings { bits, entrants: vec![Vec::new(); entrants], courses: Vec::new() }
-    }
+/// The standings of a race at so many bits per key.
+pub struct Printed<'a> {
+    pub standings: &'a Standings,
+    pub bits: f64,
+}
 
-    /// Adds what an entrant did with a seed.
-    pub fn push(&mut self, entrant: usize, row: Row) {
-        self.entrants[entrant].push(row);
-    }
-
-    /// The rows of each filter that took part.
-    fn filters(&self) -> impl Iterator<Item = &[Row]> {
-        self.entrants.iter().map(Vec::as_slice).filter(|rows| !rows.is_empty())
-    }
-
-    /// Keeps in mind what the filters faced.
-    pub fn describe(&mut self, course: &Course) {
-        self.courses.push(Sizes {
-            workload: course.workload.clone(),
-            seed: course.seed,
-            keys: course.stored.len() as u64,
-            absent: course.absent.len() as u64,
-            queries: course.stream.len() as u64,
-        });
-    }
-
-    /// Whether no filter took part.
-    pub fn is_empty(&self) -> bool {
-        self.filters().next().is_none()
-    }
-
-    /// Whether no filter denied a stored key.
-    pub fn lossless(&self) -> bool {
-        self.filters().flatten().all(|row| row.false_negatives == 0)
-    }
-
+impl Printed<'_> {
     fn cells(&self) -> impl Iterator<Item = [String; HEADER.len()]> {
-        self.filters().map(|rows| {
+        self.standings.filters().map(|rows| {
             let mean = |value: fn(&Row) -> f64| Mean::of(rows, value);
             let adapting: Vec<f64> = rows.iter().filter_map(|row| row.adapt_ns).collect();
             let adapt_ns = (!adapting.is_empty()).then(|| mean_and_error(&adapting).0);
@@ -112,9 +52,9 @@ impl Standings {
                 rows[0].name.clone(),
                 format!("{:.3}", mean(|row| row.bits_per_key).mean),
                 format!("{:.3}", mean(|row| row.load).mean),
-                mean(|row| row.first_pass_rate).print(percent),
-                mean(|row| row.false_positives as f64).print(whole),
-                mean(|row| row.remote_reads as f64).print(whole),
+                print(&mean(|row| row.first_pass_rate), percent),
+                print(&mean(|row| row.false_positives as f64), whole),
+                print(&mean(|row| row.remote_reads as f64), whole),
                 nanoseconds(Some(mean(|row| row.insert_ns).mean)),
                 nanoseconds(Some(mean(|row| row.query_ns).mean)),
                 nanoseconds(adapt_ns),
@@ -125,16 +65,17 @@ impl Standings {
 
     /// What was raced on, in one line.
     fn conditions(&self) -> String {
+        let courses = self.standings.courses();
         let mean = |value: fn(&Sizes) -> u64| {
-            let values: Vec<f64> = self.courses.iter().map(|course| value(course) as f64).collect();
+            let values: Vec<f64> = courses.iter().map(|course| value(course) as f64).collect();
             whole(mean_and_error(&values).0)
         };
-        let (first, last) = match &self.courses[..] {
+        let (first, last) = match courses {
             [] => return String::new(),
             [one] => (one, one),
             [first, .., last] => (first, last),
         };
-        let seeds = match self.courses.len() {
+        let seeds = match courses.len() {
             1 => format!("seed {}", first.seed),
             _ => format!("means and standard errors of seeds {} to {}", first.seed, last.seed),
         };
@@ -154,13 +95,13 @@ impl Standings {
             title: String::new(),
             x: Axis { label: "queries asked", log: false },
             y: Axis { label: "false positives so far", log: true },
-            series: self.filters().map(curve).collect(),
+            series: self.standings.filters().map(curve).collect(),
         };
         let rows: Vec<_> = self.cells().collect();
         let sheet = Sheet {
             header: HEADER.map(str::to_string).to_vec(),
             rows: rows.into_iter().map(Vec::from).collect(),
-            csv: csv(self.filters().flatten()),
+            csv: csv(self.standings.filters().flatten()),
         };
         let reading = "The scale is logarithmic: the same distance is the same factor. A filter \
                        that does not adapt repeats a mistake each time it is asked; one that \
@@ -200,7 +141,7 @@ fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     String::from_utf8(bytes).expect("names and numbers are text")
 }
 
-impl fmt::Display for Standings {
+impl fmt::Display for Printed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&HEADER);
         for cells in self.cells() {
@@ -216,7 +157,7 @@ impl fmt::Display for Standings {
              gets wrong: try more --seeds).",
             self.conditions(),
         )?;
-        for rows in self.filters() {
+        for rows in self.standings.filters() {
             if let Some(space) = rows[0].space_beside_the_fingerprints() {
                 writeln!(f, "{}: {space}", rows[0].name)?;
             }
