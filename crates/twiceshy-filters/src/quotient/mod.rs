@@ -17,7 +17,7 @@ mod block;
 pub(crate) mod extending;
 mod glance;
 pub(crate) mod place;
-mod plain;
+pub(crate) mod rsqf;
 pub(crate) mod rule;
 pub(crate) mod runs;
 pub(crate) mod telescoping;
@@ -26,7 +26,7 @@ pub(crate) mod uncompressed;
 pub use adaptive::Adaptive;
 #[doc(hidden)]
 pub use block::Layout;
-pub use plain::Rsqf;
+pub use rsqf::Rsqf;
 
 /// What the code of a block spends on what its slots have learned; for models.
 #[derive(Clone, Debug, PartialEq)]
