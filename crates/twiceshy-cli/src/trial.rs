@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use twiceshy_filters::{Adapted, Digest, Error, Kind, Spec};
+use twiceshy_filters::{Adapted, Digest, Error, Spec};
 use twiceshy_lab::contestant::Contestant;
 use twiceshy_lab::entrants::Entrant;
 use twiceshy_lab::random::hasher;
@@ -75,7 +75,7 @@ impl Row {
     /// A broom filter's space as its theorem has it, with the constant measured:
     /// `(1 + alpha) n log2(1/epsilon) + O(n)`.
     pub fn space_beside_the_fingerprints(&self) -> Option<String> {
-        let spec: Spec = self.spec.parse().ok().filter(|spec: &Spec| spec.kind() == Kind::Broom)?;
+        let Ok(spec @ Spec::Broom(_)) = self.spec.parse() else { return None };
         let (per_bit, remainder) = (1.0 / self.load, f64::from(spec.cell_bits()));
         let constant = self.bits_per_key - per_bit * remainder;
         Some(format!(

@@ -40,7 +40,7 @@ pub type Write = (usize, Option<Digest>);
 ///
 /// It is the truth: where filter and mirror disagree, the filter is wrong and
 /// is rebuilt from the mirror. A digest is in one cell at most. One that is in two is
-/// denied by no filter, but has to be removed twice; [`Filter::check`](crate::Filter::check)
+/// denied by no filter, but has to be removed twice; [`DigestFilter::check`](crate::DigestFilter::check)
 /// finds it, and a filter that grows or is rebuilt puts it into one cell again.
 pub trait Mirror {
     /// The digest stored in a cell, or `None` for an empty one.

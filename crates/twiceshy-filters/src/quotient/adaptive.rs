@@ -26,19 +26,20 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::ops::{Range, RangeInclusive};
 
-use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::{Reader, Writer};
+use crate::make::{self, Build, Grow, histogram};
+use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use crate::spec::{Spec, WhenFull};
 
 use super::append::runs_of;
 use super::block::{Layout, SLOTS, Within};
 use super::glance::ByteBlocks;
+use super::params::Adapting as _;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
@@ -55,7 +56,7 @@ use departed::Departed;
 ///
 /// ```
 /// use twiceshy_filters::quotient::Telescoping;
-/// use twiceshy_filters::{Adapted, Filter, KeyHasher};
+/// use twiceshy_filters::{Adapted, DigestFilter, KeyHasher};
 /// use twiceshy_filters::remote::{MemorySet, Ordered};
 /// let mut filter = Telescoping::new(&"telescoping:f=8".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
@@ -72,11 +73,11 @@ use departed::Departed;
 /// # Ok::<(), twiceshy_filters::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Adaptive<R> {
+pub struct Adaptive<R: Rule> {
     rule: R,
     pub(super) runs: Runs,
     departed: Departed,
-    spec: Spec,
+    params: R::Params,
     counts: Stats,
 }
 
@@ -84,26 +85,21 @@ impl<R: Rule> Adaptive<R> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(R::KINDS)?;
-        spec.validate()?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &R::Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(R::KINDS)?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
-    /// [`Filter::adapt`] for a caller who has read the stored digests of the
-    /// query's [range](Filter::range), in order, to prove it absent: no
+    /// [`DigestFilter::adapt`] for a caller who has read the stored digests of the
+    /// query's [range](DigestFilter::range), in order, to prove it absent: no
     /// further access, unless a block's budget is spent and its remainders have
     /// to be recomputed, or the list cannot be that of the range. A list that was
     /// right once and is no longer may cost false negatives.
@@ -137,22 +133,6 @@ impl<R: Rule> Adaptive<R> {
             return Ok(Adapted::Stored);
         }
         self.fix(&place, stored, remote)
-    }
-
-    /// How many codes a query has to decode, which most do not at all.
-    #[must_use]
-    pub fn decodes(&self, digest: Digest) -> usize {
-        let place = self.place(digest);
-        let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
-        let mut decodes = 0;
-        let _ = run.any(|slot| {
-            let remainder = self.runs.remainder(slot);
-            let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
-            let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
-            decodes += usize::from(decodes_here);
-            self.slot_holds(slot, remainder, &place)
-        });
-        decodes
     }
 
     /// What each occupied slot has learned, in order: for statistics.
@@ -266,7 +246,7 @@ impl<R: Rule> Adaptive<R> {
     /// Whether the next key makes it grow, or is handed back.
     fn is_full(&self) -> bool {
         let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
-        self.runs.len() >= self.spec.most_keys(capacity, slots)
+        self.runs.len() >= self.params.slots().full.most_keys(capacity, slots)
     }
 
     /// Where a digest's slot comes if that is all there is to do, as it mostly is
@@ -276,7 +256,7 @@ impl<R: Rule> Adaptive<R> {
         if self.is_full() {
             return None;
         }
-        let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.spec.f))?;
+        let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.params.slots().f))?;
         let mut blocks = gap.start / SLOTS..=gap.shift.to / SLOTS;
         blocks.all(|block| self.untouched(block)).then_some(gap)
     }
@@ -291,11 +271,11 @@ impl<R: Rule> Adaptive<R> {
         past: Past,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
+        let (width, extra_bytes) = (self.params.slots().f, self.params.state_bytes());
         let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
         let counts = Stats { capacity, ..Stats::default() };
         let (rule, departed) = (self.rule.clone(), Departed::default());
-        let mut fresh = Adaptive { rule, runs, departed, spec: self.spec, counts };
+        let mut fresh = Adaptive { rule, runs, departed, params: self.params, counts };
         if let Some(digest) = extra {
             if fresh.runs.len() == slots {
                 return Ok(None);
@@ -342,8 +322,8 @@ enum Past {
     Forgotten,
 }
 
-/// [`Filter::contains`] of a digest's two words.
-struct Query<'a, R> {
+/// [`DigestFilter::contains`] of a digest's two words.
+struct Query<'a, R: Rule> {
     filter: &'a Adaptive<R>,
 }
 
@@ -356,8 +336,8 @@ impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
     }
 }
 
-/// [`Filter::contains`] of a digest's two words, wherever its run is.
-struct FarQuery<'a, R> {
+/// [`DigestFilter::contains`] of a digest's two words, wherever its run is.
+struct FarQuery<'a, R: Rule> {
     filter: &'a Adaptive<R>,
 }
 
@@ -373,7 +353,7 @@ impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
 }
 
 /// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
-struct Search<'a, R> {
+struct Search<'a, R: Rule> {
     filter: &'a Adaptive<R>,
 }
 
@@ -389,8 +369,8 @@ impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
     }
 }
 
-/// [`Filter::contains_many`].
-struct Queries<'a, R> {
+/// [`DigestFilter::contains_many`].
+struct Queries<'a, R: Rule> {
     filter: &'a Adaptive<R>,
     digests: &'a [Digest],
     found: &'a mut [bool],
@@ -410,7 +390,7 @@ impl<R: Rule> Work for Queries<'_, R> {
 }
 
 /// The steps of many queries.
-struct Probing<'a, R, W> {
+struct Probing<'a, R: Rule, W> {
     filter: &'a Adaptive<R>,
     words: W,
 }
@@ -438,7 +418,7 @@ impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
 }
 
 /// The steps of many queries where remainders have a byte.
-struct Glancing<'a, R, W> {
+struct Glancing<'a, R: Rule, W> {
     filter: &'a Adaptive<R>,
     words: W,
     blocks: ByteBlocks<'a>,
@@ -466,14 +446,16 @@ impl<R: Rule, W: Words> Glances for Glancing<'_, R, W> {
 }
 
 impl<R: Rule> Build for Adaptive<R> {
+    type Params = R::Params;
+
     /// A filter's bins are its slots.
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+    fn empty(params: R::Params, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        let runs = Runs::new(bins, spec.f, spec.state_bytes());
-        Adaptive { rule: R::new(&spec), runs, departed: Departed::default(), spec, counts }
+        let runs = Runs::new(bins, params.slots().f, params.state_bytes());
+        Adaptive { rule: R::new(&params), runs, departed: Departed::default(), params, counts }
     }
 
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
         let slots = reader.size("the number of slots")?;
         let len = reader.size("the number of keys")?;
         let counts = Stats {
@@ -486,19 +468,41 @@ impl<R: Rule> Build for Adaptive<R> {
         };
         let blocks = reader.block("the blocks")?;
         reader.finish()?;
-        if !(1..=Spec::MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
+        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
             let capacity = counts.capacity;
             return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
         }
-        let runs =
-            Runs::from_bytes(blocks, slots, spec.f, spec.state_bytes()).map_err(Error::format)?;
+        let runs = Runs::from_bytes(blocks, slots, params.slots().f, params.state_bytes())
+            .map_err(Error::format)?;
         if runs.len() != len || len > slots {
             return Err(Error::format("its number of keys is not that of its remainders"));
         }
-        let (rule, departed) = (R::new(&spec), Departed::default());
-        let filter = Adaptive { rule, runs, departed, spec, counts };
+        let (rule, departed) = (R::new(&params), Departed::default());
+        let filter = Adaptive { rule, runs, departed, params, counts };
         filter.check_states().map_err(Error::format)?;
         Ok(filter)
+    }
+
+    fn params(&self) -> R::Params {
+        self.params
+    }
+
+    fn learned(&self) -> Vec<usize> {
+        histogram(self.symbols().map(|symbol| self.rule.depth(symbol).into()))
+    }
+
+    fn decodes(&self, digest: Digest) -> usize {
+        let place = self.place(digest);
+        let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
+        let mut decodes = 0;
+        let _ = run.any(|slot| {
+            let remainder = self.runs.remainder(slot);
+            let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
+            let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
+            decodes += usize::from(decodes_here);
+            self.slot_holds(slot, remainder, &place)
+        });
+        decodes
     }
 }
 
@@ -508,14 +512,16 @@ impl<R: Rule> Grow for Adaptive<R> {
     }
 
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let slots = self.spec.bins_for(capacity)?;
+        let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
         let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
     }
 }
 
-impl<R: Rule> Filter for Adaptive<R> {
+impl<R: Rule> Sealed for Adaptive<R> {}
+
+impl<R: Rule> DigestFilter for Adaptive<R> {
     type Remote = dyn Ordered;
 
     #[inline]
@@ -536,7 +542,7 @@ impl<R: Rule> Filter for Adaptive<R> {
             && self.departed.recall(digest, 0) == 0
         {
             remote.insert(digest).map_err(Error::Remote)?;
-            let shift = self.runs.fill(gap, place.remainder(self.spec.f));
+            let shift = self.runs.fill(gap, place.remainder(self.params.slots().f));
             self.counts.kicks += (shift.to - shift.from) as u64;
             return Ok(true);
         }
@@ -547,7 +553,7 @@ impl<R: Rule> Filter for Adaptive<R> {
                 if self.run_holds(&run, &place) && stored(digest, remote)? {
                     return Ok(false);
                 }
-                self.runs.count_up_to(run, place.remainder(self.spec.f))
+                self.runs.count_up_to(run, place.remainder(self.params.slots().f))
             }
             Some(run) => {
                 let stored = self.digests(place.quotient..=place.quotient, remote)?;
@@ -562,11 +568,11 @@ impl<R: Rule> Filter for Adaptive<R> {
             return Ok(true);
         }
         let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if self.spec.full != WhenFull::Grow {
+        if self.params.slots().full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
         // Half as many slots again always have room for one more key.
-        let size = self.spec.growth(capacity.max(len), slots).next();
+        let size = growth(self.params, capacity.max(len), slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
@@ -643,7 +649,7 @@ impl<R: Rule> Filter for Adaptive<R> {
         let capacity = self.counts.capacity;
         let renewed =
             self.renewed(capacity, self.runs.quotients(), None, Past::Forgotten, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = renewed.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))?;
         Ok(())
     }
 
@@ -656,12 +662,12 @@ impl<R: Rule> Filter for Adaptive<R> {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
+        let mut writer = Writer::new(&self.params.to_string());
         writer.u64(self.runs.quotients() as u64);
         writer.u64(self.runs.len() as u64);
         writer.u64(self.counts.capacity as u64);

@@ -21,32 +21,102 @@
 //! Two keys with one fingerprint keep two slots, so that removing one never
 //! denies the other.
 
-use crate::any::{Build, Grow, spec_of};
 use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, tuned};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::{Reader, Writer};
+use crate::make::{self, Build, Grow};
+use crate::params::{self, Field, MAX_BINS, Params as _, WhenFull, field, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use crate::spec::{Kind, Spec, WhenFull};
-use alloc::format;
-use alloc::string::String;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::fmt;
+use core::str::FromStr;
 
 use super::append::{Appending, runs_of};
 use super::glance::ByteBlocks;
+use super::params::Slots;
 use super::runs::Runs;
 
 /// Bytes a block beside the remainders and their metadata: none.
 const EXTRA: usize = 0;
 
+/// The parameters of "rsqf".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a remainder, 1 to 32 | 8 |
+/// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    slots: Slots,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { slots: Slots::USUAL }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "rsqf"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Slots { f, full } = &mut self.slots;
+        vec![field("f", f), field("full", full)]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.slots.validate()
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.slots.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.slots.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        false
+    }
+
+    fn target_permille(&self) -> u32 {
+        Slots::TARGET_PERMILLE
+    }
+
+    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
+        self.slots.within(room, EXTRA)
+    }
+}
+
 /// The rank-and-select quotient filter ("rsqf"), with an [`Ordered`] remote.
 ///
 /// ```
 /// use twiceshy_filters::quotient::Rsqf;
-/// use twiceshy_filters::{Filter, KeyHasher};
+/// use twiceshy_filters::{DigestFilter, KeyHasher};
 /// use twiceshy_filters::remote::MemorySet;
 /// let mut filter = Rsqf::new(&"rsqf:f=8".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
@@ -60,7 +130,7 @@ const EXTRA: usize = 0;
 #[derive(Clone)]
 pub struct Rsqf {
     runs: Runs,
-    spec: Spec,
+    params: Params,
     counts: Stats,
 }
 
@@ -75,10 +145,9 @@ impl Rsqf {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(&[Kind::Rsqf])?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
     /// A filter of digests that come in order, made several times as fast as by
@@ -87,7 +156,7 @@ impl Rsqf {
     ///
     /// ```
     /// use twiceshy_filters::quotient::Rsqf;
-    /// use twiceshy_filters::{Filter, KeyHasher};
+    /// use twiceshy_filters::{DigestFilter, KeyHasher};
     /// let hasher = KeyHasher::random();
     /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
     /// digests.sort_unstable();
@@ -100,17 +169,17 @@ impl Rsqf {
     /// [`Error::Spec`] as for [`Rsqf::new`], and when a digest comes before a
     /// smaller one; [`Error::Full`] hands back the first that finds no slot.
     pub fn from_sorted(
-        spec: &Spec,
+        params: &Params,
         capacity: usize,
         digests: impl IntoIterator<Item = Digest>,
     ) -> Result<Self> {
-        let mut filter = Self::new(spec, capacity)?;
+        let mut filter = Self::new(params, capacity)?;
         let mut appending = filter.appending();
         let mut last = Digest::new([0, 0]);
         for digest in digests {
             if digest < last {
                 let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
-                return Err(Error::spec(spec.to_string(), reason));
+                return Err(Error::spec(params.to_string(), reason));
             }
             if appending.len() == filter.runs.quotients() {
                 return Err(Error::Full { digest, len: appending.len(), capacity });
@@ -128,15 +197,12 @@ impl Rsqf {
         Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(&[Kind::Rsqf])?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
     #[inline(always)]
@@ -195,8 +261,8 @@ impl Rsqf {
     #[must_use]
     pub fn doubled(&self) -> Option<Self> {
         let width = self.runs.width() - 1;
-        let spec = self.spec.with_fingerprint(width).ok()?;
-        let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= Spec::MAX_BINS)?;
+        let params = self.params.with("f", width).ok()?;
+        let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= MAX_BINS)?;
         let mut appending = Appending::new(slots, width, EXTRA);
         for (quotient, remainder) in self.fingerprints() {
             let top = remainder >> width;
@@ -207,7 +273,7 @@ impl Rsqf {
             rebuilds: self.counts.rebuilds + 1,
             ..self.counts
         };
-        Some(Rsqf { runs: appending.finish(), spec, counts })
+        Some(Rsqf { runs: appending.finish(), params, counts })
     }
 
     /// A filter of all fingerprints of both, made without their remotes, for two
@@ -225,11 +291,11 @@ impl Rsqf {
                 "{slots} slots of f={f} do not merge with {other_slots} of f={other_f}; build \
                  both for the same capacity"
             );
-            return Err(Error::spec(self.spec.to_string(), reason));
+            return Err(Error::spec(self.params.to_string(), reason));
         }
         let len = self.runs.len() + other.runs.len();
         if len > self.runs.quotients() {
-            return Err(self.spec.too_small(len, self.counts.capacity));
+            return Err(too_small(&self.params, len, self.counts.capacity));
         }
         let mut appending = self.appending();
         let mut others = other.fingerprints().peekable();
@@ -245,7 +311,7 @@ impl Rsqf {
             kicks: self.counts.kicks + other.counts.kicks,
             ..self.counts
         };
-        Ok(Rsqf { runs: appending.finish(), spec: self.spec, counts })
+        Ok(Rsqf { runs: appending.finish(), params: self.params, counts })
     }
 
     /// A filter of all digests of the remote and `extra`, with this many slots;
@@ -257,9 +323,11 @@ impl Rsqf {
         extra: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let Some(runs) = runs_of(remote, slots, self.spec.f, EXTRA)? else { return Ok(None) };
+        let Some(runs) = runs_of(remote, slots, self.params.slots.f, EXTRA)? else {
+            return Ok(None);
+        };
         let counts = Stats { capacity, ..Stats::default() };
-        let mut fresh = Rsqf { runs, spec: self.spec, counts };
+        let mut fresh = Rsqf { runs, params: self.params, counts };
         if extra.is_some_and(|digest| !fresh.add(digest)) {
             return Ok(None);
         }
@@ -269,7 +337,7 @@ impl Rsqf {
     }
 }
 
-/// [`Filter::contains`] of a digest's first word.
+/// [`DigestFilter::contains`] of a digest's first word.
 struct Query<'a> {
     filter: &'a Rsqf,
     word: u64,
@@ -285,7 +353,7 @@ impl Work for Query<'_> {
     }
 }
 
-/// [`Filter::contains_many`].
+/// [`DigestFilter::contains_many`].
 struct Queries<'a> {
     filter: &'a Rsqf,
     digests: &'a [Digest],
@@ -357,13 +425,15 @@ impl<W: Words> Glances for Glancing<'_, W> {
 }
 
 impl Build for Rsqf {
+    type Params = Params;
+
     /// A filter's bins are its slots.
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+    fn empty(params: Params, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        Rsqf { runs: Runs::new(bins, spec.f, EXTRA), spec, counts }
+        Rsqf { runs: Runs::new(bins, params.slots.f, EXTRA), params, counts }
     }
 
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn read(params: Params, mut reader: Reader<'_>) -> Result<Self> {
         let slots = reader.size("the number of slots")?;
         let len = reader.size("the number of keys")?;
         let counts = Stats {
@@ -374,32 +444,38 @@ impl Build for Rsqf {
         };
         let blocks = reader.block("the blocks")?;
         reader.finish()?;
-        if !(1..=Spec::MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
+        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
             let capacity = counts.capacity;
             return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
         }
-        let runs = Runs::from_bytes(blocks, slots, spec.f, EXTRA).map_err(Error::format)?;
+        let runs = Runs::from_bytes(blocks, slots, params.slots.f, EXTRA).map_err(Error::format)?;
         if runs.len() != len || len > slots {
             return Err(Error::format("its number of keys is not that of its remainders"));
         }
-        let filter = Rsqf { runs, spec, counts };
+        let filter = Rsqf { runs, params, counts };
         if !filter.fingerprints().is_sorted() {
             return Err(Error::format("its remainders are out of order"));
         }
         Ok(filter)
     }
+
+    fn params(&self) -> Params {
+        self.params
+    }
 }
 
 impl Grow for Rsqf {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let slots = self.spec.bins_for(capacity)?;
+        let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, remote)?;
         let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
     }
 }
 
-impl Filter for Rsqf {
+impl Sealed for Rsqf {}
+
+impl DigestFilter for Rsqf {
     type Remote = dyn Ordered;
 
     #[inline]
@@ -416,20 +492,20 @@ impl Filter for Rsqf {
             return Ok(false);
         }
         let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if len < self.spec.most_keys(capacity, slots) && self.add(digest) {
+        if len < self.params.slots.full.most_keys(capacity, slots) && self.add(digest) {
             if let Err(error) = remote.insert(digest) {
                 self.delete(digest);
                 return Err(Error::Remote(error));
             }
             return Ok(true);
         }
-        let renewed = match self.spec.full {
+        let renewed = match self.params.slots.full {
             // The order of digests is that of the remote: there are no other
             // hash functions that a rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
                 // Half as many slots again always have room for one more key.
-                let size = self.spec.growth(capacity.max(len), slots).next();
+                let size = growth(self.params, capacity.max(len), slots).next();
                 let (larger, more_slots) = size.expect("there is a next size")?;
                 self.renewed(larger, more_slots, Some(digest), remote)?
             }
@@ -466,7 +542,7 @@ impl Filter for Rsqf {
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let capacity = self.counts.capacity;
         let renewed = self.renewed(capacity, self.runs.quotients(), None, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = renewed.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))?;
         Ok(())
     }
 
@@ -479,12 +555,12 @@ impl Filter for Rsqf {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
+        let mut writer = Writer::new(&self.params.to_string());
         writer.u64(self.runs.quotients() as u64);
         writer.u64(self.runs.len() as u64);
         writer.u64(self.counts.capacity as u64);

@@ -100,8 +100,8 @@ fn compare_batches<R: Rule>(
 }
 
 fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
-    let spec: Spec = text.parse().expect("a filter");
-    let mut filter = Adaptive::<R>::empty(spec, SLOTS_IN_ALL, SLOTS_IN_ALL);
+    let params: R::Params = text.parse().expect("a filter");
+    let mut filter = Adaptive::<R>::empty(params, SLOTS_IN_ALL, SLOTS_IN_ALL);
     let (mut remote, mut rng) = (MemorySet::new(), Rng::new(seed));
     let mut keys = Vec::new();
     while keys.len() < SLOTS_IN_ALL * 9 / 10 {
