@@ -34,7 +34,7 @@ pub struct Accesses {
 }
 
 /// A cell, and the digest that it is to hold or `None` to empty it.
-pub type Write = (usize, Option<Digest>);
+pub(crate) type Write = (usize, Option<Digest>);
 
 /// A remote that mirrors a filter cell by cell: which digest sits in which.
 ///
@@ -55,12 +55,12 @@ pub trait Mirror {
     /// and changes nothing.
     fn prefetch(&self, _cell: usize) {}
 
-    /// Stores digests in cells, or empties cells: all of them, or none and an
-    /// error.
+    /// Stores digests in cells, or empties the cells that come with `None`: all of them,
+    /// or none and an error.
     ///
     /// # Errors
     /// Whatever keeps the remote from writing.
-    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError>;
+    fn put(&mut self, writes: &[(usize, Option<Digest>)]) -> Result<(), RemoteError>;
 
     /// Takes a new layout, of another number of cells perhaps, in place of the
     /// old: whole, or not at all and an error.

@@ -15,7 +15,7 @@ use twiceshy_filters::cuckoo::{
 };
 use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy_filters::remote::{
-    Accesses, Entry, Indexed, MemoryIndex, MemoryMirror, MemorySet, Mirror, Ordered, Write,
+    Accesses, Entry, Indexed, MemoryIndex, MemoryMirror, MemorySet, Mirror, Ordered,
 };
 use twiceshy_filters::{Adapted, Digest, DigestFilter, Error, RemoteError};
 
@@ -49,7 +49,7 @@ impl Mirror for Failing<MemoryMirror> {
         self.memory.get(cell)
     }
 
-    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError> {
+    fn put(&mut self, writes: &[(usize, Option<Digest>)]) -> Result<(), RemoteError> {
         self.burn()?;
         self.memory.put(writes)
     }

@@ -42,8 +42,7 @@ use crate::digest::Digest;
 use crate::digest_trie::DigestTrie;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::Reader;
-use crate::make::{self, Build, histogram};
+use crate::make;
 use crate::params::{WhenFull, growth, too_small};
 use crate::quotient::place::{Place, digests_of};
 use crate::remote::strangers;
@@ -296,42 +295,6 @@ impl<F: Form> BroomFilter<F> {
 
     fn len(&self) -> usize {
         self.level.len() + self.yard.len()
-    }
-}
-
-impl<F: Form> Build for BroomFilter<F> {
-    type Params = Params;
-
-    /// A filter's bins are its quotients.
-    fn empty(params: Params, capacity: usize, bins: usize) -> Self {
-        let mut filter = BroomFilter {
-            level: Level::new(bins, shape(params.slots.f, bins)),
-            yard: DigestTrie::default(),
-            outside: Outside::default(),
-            functions: [0, 0],
-            phase: 0,
-            frontier: 0,
-            rng: Rng::new(0),
-            params,
-            counts: Stats { capacity, ..Stats::default() },
-            form: core::marker::PhantomData,
-        };
-        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
-        filter.functions = [first, filter.draw()];
-        filter
-    }
-
-    fn read(params: Params, reader: Reader<'_>) -> Result<Self> {
-        form::expect::<F>(&params)?;
-        Self::from_reader(params, reader)
-    }
-
-    fn params(&self) -> Params {
-        self.params
-    }
-
-    fn learned(&self) -> Vec<usize> {
-        histogram(self.adaptivity_bits().map(|bits| bits as usize))
     }
 }
 

@@ -14,14 +14,12 @@
 //! call, then made here: a failure at any point has changed nothing.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use alloc::{format, vec};
-use core::str::FromStr;
 
-use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, RemoteError, Result};
+use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::Reader;
 use crate::make::{self, Build};
@@ -33,69 +31,13 @@ use super::futile::Futile;
 use super::hashes::Hashes;
 use super::header::{Header, save};
 use super::params::{Cells, Cuckoo};
-use super::search::{self, Moves};
-use super::table::{EMPTY, Place, Shape, Table};
+use super::table::{EMPTY, Shape, Table};
 use crate::batch::{Probes, in_batches, probe_in_ring};
 
-/// What a variant makes of the general filter.
-pub trait Rule: Copy + Sized {
-    /// Whether a cell holds a digest if its value is what the pattern has there, and
-    /// never else: two bins are then compared at once.
-    const BY_PATTERN: bool;
+mod moves;
+mod rule;
 
-    /// What a filter with this rule is made from.
-    type Params: Cuckoo + Default + FromStr<Err = Error>;
-
-    /// The rule of these parameters.
-    fn new(params: &Self::Params) -> Self;
-
-    /// [`Build::learned`].
-    fn learned(_: &Mirrored<Self>) -> Vec<usize> {
-        Vec::new()
-    }
-
-    /// What a digest leaves in a cell when it arrives there.
-    fn arrival(&self, hashes: Hashes, place: Place) -> u64;
-
-    /// Whether a cell's value may be what the digest left there.
-    #[inline]
-    fn holds(&self, value: u64, hashes: Hashes, place: Place) -> bool {
-        value == self.arrival(hashes, place)
-    }
-
-    /// What the digest would leave in every cell of its bin in `table`, where a
-    /// bin is a word of `lanes`.
-    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64;
-
-    /// The patterns of the first tables.
-    #[inline(always)]
-    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
-        core::array::from_fn(|table| self.pattern(hashes, table as u32, lanes))
-    }
-
-    /// Whether any cell of a bin may hold the digest, whose pattern there is
-    /// known if the bin is a word. Another one than this is not [`Rule::BY_PATTERN`].
-    #[inline(always)]
-    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
-        match cells.lanes() {
-            Some(lanes) => lanes.any_zero(cells.bin(bin, lanes) ^ pattern),
-            None => cells
-                .shape
-                .cells_of(bin)
-                .zip(0..)
-                .any(|(cell, slot)| self.holds(cells.get(cell), hashes, Place { table, slot })),
-        }
-    }
-
-    /// Changes the filter so that `query`, which collides with the digests in
-    /// these cells, collides no more.
-    fn fix(
-        filter: &mut Mirrored<Self>,
-        query: Digest,
-        colliding: &[(usize, Digest)],
-        remote: &mut dyn Mirror,
-    ) -> Result<()>;
-}
+pub use rule::Rule;
 
 /// A cuckoo filter with real hashes of the key and a [`Mirror`] as its remote.
 #[derive(Clone)]
@@ -107,12 +49,6 @@ pub struct Mirrored<R: Rule> {
     pub(super) seed: u64,
     counts: Stats,
     futile: Futile,
-}
-
-/// A cell that is occupied in the filter and not in its mirror.
-fn orphan(cell: usize) -> RemoteError {
-    format!("cell {cell} is occupied in the filter and empty in its mirror; rebuild the filter")
-        .into()
 }
 
 /// A digest on its way through a query: its bin in every table.
@@ -141,45 +77,6 @@ impl<R: Rule, const TABLES: usize> Probes for Located<'_, R, TABLES> {
     #[inline(always)]
     fn test(&self, probe: &Probe<TABLES>) -> bool {
         self.0.test(probe)
-    }
-}
-
-/// Where digests may move: the mirror says which they are.
-struct MirroredMoves<'a, R: Rule> {
-    filter: &'a Mirrored<R>,
-    remote: &'a mut dyn Mirror,
-    /// The cells that were asked for, and what is in them.
-    occupants: Vec<(usize, Digest)>,
-}
-
-impl<'a, R: Rule> Moves for MirroredMoves<'a, R> {
-    type Error = Error;
-
-    fn slots(&self) -> usize {
-        self.filter.table.shape.slots as usize
-    }
-
-    #[inline]
-    fn empty_cell(&self, bin: usize) -> Option<usize> {
-        self.filter.table.empty_cell(bin)
-    }
-
-    fn prefetch(&self, bin: usize) {
-        self.cells(bin).for_each(|cell| self.remote.prefetch(cell));
-    }
-
-    fn ways(
-        &mut self,
-        bin: usize,
-        cell: usize,
-    ) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
-        let filter = self.filter;
-        let occupant = filter.occupant(cell, self.remote)?;
-        self.occupants.push((cell, occupant));
-        let (hashes, shape) = (filter.hashes(occupant), filter.table.shape);
-        let home = shape.table_of(bin);
-        let others = (0..shape.tables).filter(move |&table| table != home);
-        Ok(others.map(move |table| hashes.bin(table, &shape)))
     }
 }
 
@@ -291,14 +188,6 @@ impl<R: Rule> Mirrored<R> {
         Ok(None)
     }
 
-    /// The digest in a cell that is occupied here.
-    pub(crate) fn occupant(&self, cell: usize, remote: &mut dyn Mirror) -> Result<Digest> {
-        remote
-            .get(cell)
-            .and_then(|content| content.ok_or_else(|| orphan(cell)))
-            .map_err(Error::Remote)
-    }
-
     /// Puts digests into cells or empties cells, in the mirror and then here,
     /// and counts `kicks`.
     #[inline]
@@ -343,25 +232,6 @@ impl<R: Rule> Mirrored<R> {
         }
         self.counts.len += 1;
         Ok(true)
-    }
-
-    /// The moves that free a cell for `digest`, and its own.
-    #[cold]
-    fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
-        let starts: Vec<usize> = self.bins(self.hashes(digest)).collect();
-        let mut rng = self.rng.clone();
-        let mut moves = MirroredMoves { filter: self, remote, occupants: Vec::new() };
-        let path = search::path(self.params.cells().search, &starts, &mut rng, &mut moves)?;
-        let occupants = moves.occupants;
-        self.rng = rng;
-        let Some(path) = path else { return Ok(None) };
-        let occupant = |cell| {
-            let known = occupants.iter().find(|(at, _)| *at == cell);
-            known.expect("the search asked every occupant on its path").1
-        };
-        let mut writes = vec![(path[0], Some(digest))];
-        writes.extend(path.windows(2).map(|step| (step[1], Some(occupant(step[0])))));
-        Ok(Some(writes))
     }
 
     /// Builds the filter anew from its remote, with `extra` as one more key,

@@ -13,7 +13,6 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::convert::Infallible;
 use core::str::FromStr;
 
 use crate::digest::Digest;
@@ -28,10 +27,11 @@ use crate::rng::Rng;
 use super::futile::Futile;
 use super::header::{Header, save};
 use super::params::Cuckoo;
-use super::search::{self, Moves};
 use super::stash::Stash;
 use super::table::{EMPTY, Form, Shape, Table};
 use crate::batch::{Probes, probe_in_ring};
+
+mod moves;
 
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
@@ -98,48 +98,6 @@ impl<P: Pairing> Probes for Asked<'_, P> {
     #[inline(always)]
     fn test(&self, homes: &Homes) -> bool {
         self.filter.holds(self.form, homes)
-    }
-}
-
-/// Where fingerprints may move: only the table is asked.
-struct PartialMoves<'a, P> {
-    table: &'a Table,
-    pairing: P,
-}
-
-impl<P: Pairing> PartialMoves<'_, P> {
-    /// The other bin of the fingerprint in a cell of this bin.
-    #[inline]
-    fn other(&self, bin: usize, cell: usize) -> usize {
-        self.pairing.other(bin, self.table.get(cell))
-    }
-}
-
-impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
-    type Error = Infallible;
-
-    #[inline]
-    fn slots(&self) -> usize {
-        self.table.shape.slots as usize
-    }
-
-    #[inline]
-    fn empty_cell(&self, bin: usize) -> Option<usize> {
-        self.table.empty_cell(bin)
-    }
-
-    #[inline]
-    fn prefetch(&self, bin: usize) {
-        self.cells(bin).for_each(|cell| self.table.prefetch(self.other(bin, cell)));
-    }
-
-    #[inline]
-    fn ways(
-        &mut self,
-        bin: usize,
-        cell: usize,
-    ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
-        Ok(core::iter::once(self.other(bin, cell)))
     }
 }
 
@@ -269,20 +227,6 @@ impl<P: Pairing> PartialKey<P> {
         }
         self.counts.len -= 1;
         true
-    }
-
-    /// Moves fingerprints so that a cell of the two bins is free.
-    fn make_room(&mut self, homes: Homes) -> Option<usize> {
-        let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
-        let Ok(path) =
-            search::path(self.params.cells().search, &homes.bins, &mut self.rng, &mut moves);
-        let path = path?;
-        for step in path.windows(2).rev() {
-            let moved = self.table.get(step[0]);
-            self.table.set(step[1], moved);
-        }
-        self.counts.kicks += path.len() as u64 - 1;
-        Some(path[0])
     }
 
     /// A filter of all digests of the remote and `extra`, with other hash

@@ -21,24 +21,21 @@
 //! How a change is planned and made is in `adaptive/changes.rs`; how a key that is
 //! removed and inserted again keeps what it has learned, in `adaptive/departed.rs`.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::ops::{Range, RangeInclusive};
 
-use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
-use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
+use crate::bits::word::{tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::{Reader, Writer};
-use crate::make::{self, Build, Grow, histogram};
-use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
+use crate::format::Writer;
+use crate::make::{self, Grow};
+use crate::params::{WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 
-use super::append::runs_of;
-use super::block::{Layout, SLOTS, Within};
-use super::glance::ByteBlocks;
+use super::block::SLOTS;
 use super::params::Adapting as _;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
@@ -47,9 +44,13 @@ use super::runs::{Gap, Runs};
 mod changes;
 mod departed;
 mod growth;
+mod made;
+mod queries;
 
 use changes::{blocks_of, number_among, within};
 use departed::Departed;
+use made::Past;
+use queries::{Queries, Query};
 
 /// A quotient filter that learns from false positives, with an [`Ordered`]
 /// remote.
@@ -156,43 +157,6 @@ impl<R: Rule> Adaptive<R> {
         self.contains(place.digest)
     }
 
-    #[inline(always)]
-    fn holds_with(&self, words: impl Words, place: &Place) -> bool {
-        match self.runs.find_near(words, place.quotient).1 {
-            Some(run) => self.holds_in(words, run, place),
-            None => words.apart(FarQuery { filter: self }, place.digest.words().into()),
-        }
-    }
-
-    /// Whether the digest's run, which this is, has a slot that may be its. All
-    /// that is not done at once is out of line, behind it, and told bare numbers:
-    /// most queries then end without a call, and stay in registers.
-    #[inline(always)]
-    fn holds_in(&self, words: impl Words, run: Within, place: &Place) -> bool {
-        let [first, second] = place.digest.words();
-        let at_once = self.rule.may_be_in_at_once(words, &self.runs, run, place);
-        let Range { start, end } = run.slots();
-        match at_once {
-            Some(false) => false,
-            Some(true) => self.look_at_match(start, end, first, second),
-            None => words.apart(Search { filter: self }, (start..end, [first, second])),
-        }
-    }
-
-    /// [`Adaptive::look`] at a run of which it was seen at once that it matches.
-    #[inline(never)]
-    fn look_at_match(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        self.rule.none_has_learned(&self.runs, Within::of(&(start..end)))
-            || self.look(start, end, first, second)
-    }
-
-    /// [`Adaptive::run_holds`] for the few queries that have to know.
-    #[cold]
-    #[inline(never)]
-    fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
-    }
-
     /// Whether a run has a slot that may be the digest's.
     fn run_holds(&self, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| self.slot_holds(slot, self.runs.remainder(slot), place))
@@ -259,263 +223,6 @@ impl<R: Rule> Adaptive<R> {
         let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.params.slots().f))?;
         let mut blocks = gap.start / SLOTS..=gap.shift.to / SLOTS;
         blocks.all(|block| self.untouched(block)).then_some(gap)
-    }
-
-    /// A filter of all digests of the remote and `extra`, with this many slots;
-    /// `None` when they are too many.
-    fn renewed(
-        &self,
-        capacity: usize,
-        slots: usize,
-        extra: Option<Digest>,
-        past: Past,
-        remote: &mut dyn Ordered,
-    ) -> Result<Option<Self>> {
-        let (width, extra_bytes) = (self.params.slots().f, self.params.state_bytes());
-        let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
-        let counts = Stats { capacity, ..Stats::default() };
-        let (rule, departed) = (self.rule.clone(), Departed::default());
-        let mut fresh = Adaptive { rule, runs, departed, params: self.params, counts };
-        if let Some(digest) = extra {
-            if fresh.runs.len() == slots {
-                return Ok(None);
-            }
-            let place = fresh.place(digest);
-            let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
-        }
-        if past == Past::Kept {
-            self.teach(&mut fresh, extra, remote)?;
-        }
-        let old = self.counts;
-        fresh.counts = Stats {
-            rebuilds: old.rebuilds + 1,
-            kicks: old.kicks,
-            adaptations: old.adaptations,
-            spent: old.spent,
-            ..fresh.counts
-        };
-        Ok(Some(fresh))
-    }
-
-    /// What has to hold without a look at the remote.
-    fn check_states(&self) -> Result<(), String> {
-        let mut used = vec![false; self.runs.block_count() * SLOTS];
-        self.runs.iter().flat_map(|(_, run)| run).for_each(|slot| used[slot] = true);
-        for (block, used) in used.chunks(SLOTS).enumerate() {
-            let learned = self.learned(block);
-            let stray = |&slot: &usize| !used[slot] && learned.slots[slot] != R::Symbol::default();
-            if let Some(slot) = (0..SLOTS).find(stray) {
-                return Err(format!("slot {slot} of block {block} is empty and has learned"));
-            }
-            if self.rule.encode(&learned).is_none() {
-                return Err(format!("block {block} has learned more than it can"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What becomes of what was learned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Past {
-    Kept,
-    Forgotten,
-}
-
-/// [`DigestFilter::contains`] of a digest's two words.
-struct Query<'a, R: Rule> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
-        self.filter.holds_with(words, &self.filter.place(Digest::new([first, second])))
-    }
-}
-
-/// [`DigestFilter::contains`] of a digest's two words, wherever its run is.
-struct FarQuery<'a, R: Rule> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
-        let place = self.filter.place(Digest::new([first, second]));
-        let run = self.filter.runs.find_far(words, place.quotient);
-        self.filter.holds_in(words, Within::of(&run), &place)
-    }
-}
-
-/// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
-struct Search<'a, R: Rule> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (run, digest): (Range<usize>, [u64; 2])) -> bool {
-        let Adaptive { rule, runs, .. } = self.filter;
-        let place = self.filter.place(Digest::new(digest));
-        rule.may_be_in(words, runs, &run, &place)
-            && self.filter.look(run.start, run.end, digest[0], digest[1])
-    }
-}
-
-/// [`DigestFilter::contains_many`].
-struct Queries<'a, R: Rule> {
-    filter: &'a Adaptive<R>,
-    digests: &'a [Digest],
-    found: &'a mut [bool],
-}
-
-impl<R: Rule> Work for Queries<'_, R> {
-    type Outcome = ();
-
-    #[inline(always)]
-    fn run(self, words: impl Words) {
-        let Queries { filter, digests, found } = self;
-        match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words }),
-        }
-    }
-}
-
-/// The steps of many queries.
-struct Probing<'a, R: Rule, W> {
-    filter: &'a Adaptive<R>,
-    words: W,
-}
-
-impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
-    type Probe = Place;
-
-    #[inline(always)]
-    fn locate(&self, digest: Digest) -> Place {
-        self.filter.place(digest)
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, place: &Place) {
-        self.filter.runs.prefetch(place.quotient);
-        if R::EVERY_QUERY_READS_STATE {
-            self.filter.runs.prefetch_extra(place.quotient);
-        }
-    }
-
-    #[inline(always)]
-    fn test(&self, place: &Place) -> bool {
-        self.filter.holds_with(self.words, place)
-    }
-}
-
-/// The steps of many queries where remainders have a byte.
-struct Glancing<'a, R: Rule, W> {
-    filter: &'a Adaptive<R>,
-    words: W,
-    blocks: ByteBlocks<'a>,
-}
-
-impl<R: Rule, W: Words> Glances for Glancing<'_, R, W> {
-    #[inline(always)]
-    fn prefetch(&self, digest: Digest) {
-        self.blocks.prefetch(self.filter.place(digest).quotient);
-    }
-
-    /// Whatever may be there is left open: what it has learned has to be looked at.
-    #[inline(always)]
-    fn glance(&self, digest: Digest) -> Glance {
-        let place = self.filter.place(digest);
-        let seen = self.blocks.glance(self.words, place.quotient);
-        let may_be = self.filter.rule.may_be_among(self.words, seen.slots, &place);
-        Glance { found: false, open: seen.occupied & (seen.far | may_be) }
-    }
-
-    #[inline(always)]
-    fn test(&self, digest: Digest) -> bool {
-        self.filter.holds_with(self.words, &self.filter.place(digest))
-    }
-}
-
-impl<R: Rule> Build for Adaptive<R> {
-    type Params = R::Params;
-
-    /// A filter's bins are its slots.
-    fn empty(params: R::Params, capacity: usize, bins: usize) -> Self {
-        let counts = Stats { capacity, ..Stats::default() };
-        let runs = Runs::new(bins, params.slots().f, params.state_bytes());
-        Adaptive { rule: R::new(&params), runs, departed: Departed::default(), params, counts }
-    }
-
-    fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            adaptations: reader.counter("the adaptations")?,
-            spent: reader.counter("the spent blocks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs = Runs::from_bytes(blocks, slots, params.slots().f, params.state_bytes())
-            .map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
-        let (rule, departed) = (R::new(&params), Departed::default());
-        let filter = Adaptive { rule, runs, departed, params, counts };
-        filter.check_states().map_err(Error::format)?;
-        Ok(filter)
-    }
-
-    fn params(&self) -> R::Params {
-        self.params
-    }
-
-    fn learned(&self) -> Vec<usize> {
-        histogram(self.symbols().map(|symbol| self.rule.depth(symbol).into()))
-    }
-
-    fn decodes(&self, digest: Digest) -> usize {
-        let place = self.place(digest);
-        let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
-        let mut decodes = 0;
-        let _ = run.any(|slot| {
-            let remainder = self.runs.remainder(slot);
-            let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
-            let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
-            decodes += usize::from(decodes_here);
-            self.slot_holds(slot, remainder, &place)
-        });
-        decodes
-    }
-}
-
-impl<R: Rule> Grow for Adaptive<R> {
-    fn layout(&self) -> Option<Layout> {
-        Some(self.runs.layout())
-    }
-
-    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let slots = self.params.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
     }
 }
 

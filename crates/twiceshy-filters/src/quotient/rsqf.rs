@@ -21,96 +21,30 @@
 //! Two keys with one fingerprint keep two slots, so that removing one never
 //! denies the other.
 
-use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
-use crate::bits::word::{Words, Work, tuned};
+use crate::bits::word::tuned;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::{Reader, Writer};
 use crate::make::{self, Build, Grow};
-use crate::params::{self, Field, MAX_BINS, Params as _, WhenFull, field, growth, too_small};
+use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use alloc::{format, vec};
-use core::fmt;
-use core::str::FromStr;
 
-use super::append::{Appending, runs_of};
-use super::glance::ByteBlocks;
-use super::params::Slots;
+use super::append::runs_of;
 use super::runs::Runs;
+
+mod params;
+mod queries;
+mod whole;
+
+pub use params::Params;
+use queries::{Queries, Query};
 
 /// Bytes a block beside the remainders and their metadata: none.
 const EXTRA: usize = 0;
-
-/// The parameters of "rsqf".
-///
-/// | parameter | meaning | default |
-/// | --- | --- | --- |
-/// | `f` | bits of a remainder, 1 to 32 | 8 |
-/// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    slots: Slots,
-}
-
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL }
-    }
-}
-
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
-
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "rsqf"
-    }
-
-    fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("full", full)]
-    }
-
-    fn validate(&self) -> Result<(), String> {
-        self.slots.validate()
-    }
-
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
-    }
-
-    fn adapts(&self) -> bool {
-        false
-    }
-
-    fn target_permille(&self) -> u32 {
-        Slots::TARGET_PERMILLE
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, EXTRA)
-    }
-}
 
 /// The rank-and-select quotient filter ("rsqf"), with an [`Ordered`] remote.
 ///
@@ -148,53 +82,6 @@ impl Rsqf {
     /// [`Error::Spec`] for a capacity that is zero or too large.
     pub fn new(params: &Params, capacity: usize) -> Result<Self> {
         make::new(params, capacity)
-    }
-
-    /// A filter of digests that come in order, made several times as fast as by
-    /// [`Rsqf::add`], with the same bytes. A digest that comes twice has to be
-    /// deleted twice.
-    ///
-    /// ```
-    /// use twiceshy_filters::quotient::Rsqf;
-    /// use twiceshy_filters::{DigestFilter, KeyHasher};
-    /// let hasher = KeyHasher::random();
-    /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
-    /// digests.sort_unstable();
-    /// let filter = Rsqf::from_sorted(&"rsqf:f=8".parse()?, 1000, digests)?;
-    /// assert!(filter.contains(hasher.digest("key 7")));
-    /// # Ok::<(), twiceshy_filters::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Spec`] as for [`Rsqf::new`], and when a digest comes before a
-    /// smaller one; [`Error::Full`] hands back the first that finds no slot.
-    pub fn from_sorted(
-        params: &Params,
-        capacity: usize,
-        digests: impl IntoIterator<Item = Digest>,
-    ) -> Result<Self> {
-        let mut filter = Self::new(params, capacity)?;
-        let mut appending = filter.appending();
-        let mut last = Digest::new([0, 0]);
-        for digest in digests {
-            if digest < last {
-                let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
-                return Err(Error::spec(params.to_string(), reason));
-            }
-            if appending.len() == filter.runs.quotients() {
-                return Err(Error::Full { digest, len: appending.len(), capacity });
-            }
-            let Fingerprint { quotient, remainder } = filter.fingerprint(digest);
-            appending.append(quotient, remainder);
-            last = digest;
-        }
-        filter.runs = appending.finish();
-        Ok(filter)
-    }
-
-    /// Runs of this filter's shape, to be written in order.
-    fn appending(&self) -> Appending {
-        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
     }
 
     /// The filter that [`DigestFilter::save`] wrote.
@@ -254,66 +141,6 @@ impl Rsqf {
         })
     }
 
-    /// The same filter with twice the slots, made without the remote: the first
-    /// bit of each remainder goes to its quotient. It is the filter that the
-    /// remote would have given, bit for bit. `None` when the remainders have one
-    /// bit only, or the slots would be too many.
-    #[must_use]
-    pub fn doubled(&self) -> Option<Self> {
-        let width = self.runs.width() - 1;
-        let params = self.params.with("f", width).ok()?;
-        let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= MAX_BINS)?;
-        let mut appending = Appending::new(slots, width, EXTRA);
-        for (quotient, remainder) in self.fingerprints() {
-            let top = remainder >> width;
-            appending.append(2 * quotient + top as usize, remainder ^ top << width);
-        }
-        let counts = Stats {
-            capacity: 2 * self.counts.capacity,
-            rebuilds: self.counts.rebuilds + 1,
-            ..self.counts
-        };
-        Some(Rsqf { runs: appending.finish(), params, counts })
-    }
-
-    /// A filter of all fingerprints of both, made without their remotes, for two
-    /// sets that have no key in common: one that is in both has two fingerprints
-    /// afterwards. It has the slots of `self`, and its capacity.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] when the two have not the same slots and remainders, or
-    /// more keys together than slots.
-    pub fn merged(&self, other: &Self) -> Result<Self> {
-        let shape = |filter: &Self| (filter.runs.quotients(), filter.runs.width());
-        if shape(self) != shape(other) {
-            let ((slots, f), (other_slots, other_f)) = (shape(self), shape(other));
-            let reason = format!(
-                "{slots} slots of f={f} do not merge with {other_slots} of f={other_f}; build \
-                 both for the same capacity"
-            );
-            return Err(Error::spec(self.params.to_string(), reason));
-        }
-        let len = self.runs.len() + other.runs.len();
-        if len > self.runs.quotients() {
-            return Err(too_small(&self.params, len, self.counts.capacity));
-        }
-        let mut appending = self.appending();
-        let mut others = other.fingerprints().peekable();
-        for own in self.fingerprints() {
-            while let Some((quotient, remainder)) = others.next_if(|other| *other < own) {
-                appending.append(quotient, remainder);
-            }
-            appending.append(own.0, own.1);
-        }
-        others.for_each(|(quotient, remainder)| appending.append(quotient, remainder));
-        let counts = Stats {
-            rebuilds: self.counts.rebuilds + other.counts.rebuilds + 1,
-            kicks: self.counts.kicks + other.counts.kicks,
-            ..self.counts
-        };
-        Ok(Rsqf { runs: appending.finish(), params: self.params, counts })
-    }
-
     /// A filter of all digests of the remote and `extra`, with this many slots;
     /// `None` when they are too many.
     fn renewed(
@@ -334,93 +161,6 @@ impl Rsqf {
         fresh.counts.rebuilds = self.counts.rebuilds + 1;
         fresh.counts.kicks += self.counts.kicks;
         Ok(Some(fresh))
-    }
-}
-
-/// [`DigestFilter::contains`] of a digest's first word.
-struct Query<'a> {
-    filter: &'a Rsqf,
-    word: u64,
-}
-
-impl Work for Query<'_> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run(self, words: impl Words) -> bool {
-        let Fingerprint { quotient, remainder } = self.filter.cut(self.word);
-        self.filter.runs.holds(words, quotient, remainder)
-    }
-}
-
-/// [`DigestFilter::contains_many`].
-struct Queries<'a> {
-    filter: &'a Rsqf,
-    digests: &'a [Digest],
-    found: &'a mut [bool],
-}
-
-impl Work for Queries<'_> {
-    type Outcome = ();
-
-    #[inline(always)]
-    fn run(self, words: impl Words) {
-        let Queries { filter, digests, found } = self;
-        match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words }),
-        }
-    }
-}
-
-/// The steps of many queries.
-struct Probing<'a, W> {
-    filter: &'a Rsqf,
-    words: W,
-}
-
-impl<W: Words> Probes for Probing<'_, W> {
-    type Probe = Fingerprint;
-
-    #[inline(always)]
-    fn locate(&self, digest: Digest) -> Fingerprint {
-        self.filter.fingerprint(digest)
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, fingerprint: &Fingerprint) {
-        self.filter.runs.prefetch(fingerprint.quotient);
-    }
-
-    #[inline(always)]
-    fn test(&self, fingerprint: &Fingerprint) -> bool {
-        self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
-    }
-}
-
-/// The steps of many queries where remainders have a byte.
-struct Glancing<'a, W> {
-    filter: &'a Rsqf,
-    words: W,
-    blocks: ByteBlocks<'a>,
-}
-
-impl<W: Words> Glances for Glancing<'_, W> {
-    #[inline(always)]
-    fn prefetch(&self, digest: Digest) {
-        self.blocks.prefetch(self.filter.fingerprint(digest).quotient);
-    }
-
-    #[inline(always)]
-    fn glance(&self, digest: Digest) -> Glance {
-        let Fingerprint { quotient, remainder } = self.filter.fingerprint(digest);
-        let seen = self.blocks.glance(self.words, quotient);
-        Glance { found: seen.slots.any(remainder), open: seen.far }
-    }
-
-    #[inline(always)]
-    fn test(&self, digest: Digest) -> bool {
-        Query { filter: self.filter, word: digest.word(0) }.run(self.words)
     }
 }
 
@@ -598,7 +338,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::bits::word::Portable;
+    use crate::bits::word::{Portable, Work as _};
     use crate::rng::Rng;
 
     #[test]

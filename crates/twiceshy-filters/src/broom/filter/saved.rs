@@ -1,8 +1,8 @@
-//! The bytes of a broom filter: `docs/format.md`.
+//! A broom filter that is made: empty, or from its bytes (`docs/format.md`).
 
 use super::ghosts::{Ghost, Outside};
 use super::{BroomFilter, GROUP};
-use crate::broom::form::Form;
+use crate::broom::form::{self, Form};
 use crate::broom::level::Level;
 use crate::broom::params::Params;
 use crate::broom::sizing::shape;
@@ -12,6 +12,7 @@ use crate::digest_trie::DigestTrie;
 use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::format::{Reader, Writer};
+use crate::make::{Build, histogram};
 use crate::params::MAX_BINS;
 use crate::remote::{read_digest, write_digest};
 use crate::rng::Rng;
@@ -19,8 +20,44 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+impl<F: Form> Build for BroomFilter<F> {
+    type Params = Params;
+
+    /// A filter's bins are its quotients.
+    fn empty(params: Params, capacity: usize, bins: usize) -> Self {
+        let mut filter = BroomFilter {
+            level: Level::new(bins, shape(params.slots.f, bins)),
+            yard: DigestTrie::default(),
+            outside: Outside::default(),
+            functions: [0, 0],
+            phase: 0,
+            frontier: 0,
+            rng: Rng::new(0),
+            params,
+            counts: Stats { capacity, ..Stats::default() },
+            form: core::marker::PhantomData,
+        };
+        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
+        filter.functions = [first, filter.draw()];
+        filter
+    }
+
+    fn read(params: Params, reader: Reader<'_>) -> Result<Self> {
+        form::expect::<F>(&params)?;
+        Self::from_reader(params, reader)
+    }
+
+    fn params(&self) -> Params {
+        self.params
+    }
+
+    fn learned(&self) -> Vec<usize> {
+        histogram(self.adaptivity_bits().map(|bits| bits as usize))
+    }
+}
+
 impl<F: Form> BroomFilter<F> {
-    pub(super) fn from_reader(params: Params, mut reader: Reader<'_>) -> Result<Self> {
+    fn from_reader(params: Params, mut reader: Reader<'_>) -> Result<Self> {
         let quotients = reader.size("the number of quotients")?;
         let len = reader.size("the number of keys")?;
         let counts = Stats {

@@ -1,7 +1,8 @@
 //! Queries, with all their shortcuts, against what the slots say one by one.
 
 use super::*;
-use crate::bits::word::Portable;
+use crate::bits::word::{Portable, Work as _, WorkOn as _};
+use crate::make::Build as _;
 use crate::quotient::{extending, telescoping, uncompressed};
 use crate::remote::MemorySet;
 use crate::rng::Rng;
