@@ -4,6 +4,9 @@
 //! [`Spec::visit`], and its usual parameters in [`Spec::all`]. All else, such as its name,
 //! its limits and its sizes, is in the kind's own file.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::broom::{self, Broom, FaithfulBroom};
 use crate::cuckoo::{self, Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping, Varying};
 use crate::make::{Build, Grow};
@@ -114,8 +117,8 @@ impl Spec {
 
     /// The usual filter of every kind.
     #[must_use]
-    pub fn all() -> [Spec; 12] {
-        [
+    pub fn all() -> Vec<Spec> {
+        vec![
             Spec::Plain(Default::default()),
             Spec::PlainFull(Default::default()),
             Spec::Simplified(Default::default()),
