@@ -34,6 +34,17 @@ mod spec;
 /// What crate `twiceshy` needs beside the public interface; it may change with any release.
 #[doc(hidden)]
 pub mod internals {
+    // What the filters' types are bounded by, so that it can be named.
+    pub use crate::bits::word::Words;
+    pub use crate::broom::form::Form as BroomForm;
+    pub use crate::cuckoo::mirrored::Rule as CellRule;
+    pub use crate::cuckoo::params::Cuckoo;
+    pub use crate::cuckoo::partial::Pairing;
+    pub use crate::quotient::params::Adapting;
+    pub use crate::quotient::place::Place;
+    pub use crate::quotient::rule::Rule as SlotRule;
+    pub use crate::quotient::runs::Runs;
+
     pub use crate::bits::prefetch::prefetch_address;
     pub use crate::catalogue::Visitor;
     pub use crate::code::BlockCode;

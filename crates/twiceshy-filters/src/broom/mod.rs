@@ -17,7 +17,6 @@ pub(crate) mod params;
 pub(crate) mod sizing;
 mod strings;
 
-#[doc(hidden)]
 pub use filter::BroomFilter;
 pub use params::{Form, Params};
 

@@ -32,9 +32,7 @@ pub mod swapping;
 mod table;
 pub mod varying;
 
-#[doc(hidden)]
 pub use mirrored::Mirrored;
-#[doc(hidden)]
 pub use partial::PartialKey;
 
 /// The original, partial-key cuckoo filter ("plain").

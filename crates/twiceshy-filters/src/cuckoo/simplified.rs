@@ -3,7 +3,7 @@
 //! Eppstein, "Cuckoo Filter: Simplification and Analysis", sections 3 to 5.
 //! Bins whose numbers agree in all but the low `f` bits form a subtable, a
 //! small cuckoo filter of its own; there may be any number of subtables. What
-//! does not fit a subtable goes to its [`super::stash::Stash`].
+//! does not fit a subtable goes to its stash.
 //!
 //! The paper remarks that any `(2^f - 1)`-regular graph on the bins would do in
 //! place of these cliques, with a fingerprint as the name of an edge; nobody

@@ -22,7 +22,6 @@ pub(crate) mod runs;
 pub mod telescoping;
 pub mod uncompressed;
 
-#[doc(hidden)]
 pub use adaptive::Adaptive;
 #[doc(hidden)]
 pub use block::Layout;

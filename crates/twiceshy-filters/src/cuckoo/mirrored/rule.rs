@@ -24,7 +24,7 @@ pub trait Rule: Copy + Sized {
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;
 
-    /// [`Build::learned`].
+    /// How much a filter has learned, as a histogram.
     fn learned(_: &Mirrored<Self>) -> Vec<usize> {
         Vec::new()
     }
