@@ -1,10 +1,11 @@
 //! Our filters as contenders, each by its own type.
 
-use twiceshy_filters::broom::Broom;
-use twiceshy_filters::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy_filters::remote::{MemoryMirror, MemorySet, Mirror, Ordered};
-use twiceshy_filters::{Digest, Filter, KeyHasher, Kind, Spec};
+use std::marker::PhantomData;
+
+use twiceshy_filters::cuckoo::{Plain, Simplified};
+use twiceshy_filters::internals::{Build, InMemory, Visitor, visit};
+use twiceshy_filters::quotient::Rsqf;
+use twiceshy_filters::{Digest, DigestFilter, KeyHasher, Params as _, Spec};
 
 use crate::contender::{Contender, Entry, Learned, count, taken};
 use crate::measure::{median, time};
@@ -101,40 +102,42 @@ fn contender<I: Item, D: Digester<I>>(
     digester: D,
 ) -> Box<dyn Contender<I>> {
     let fits = "a capacity that our filters can have";
-    match spec.kind() {
-        Kind::Plain => Box::new(Alone::new(Plain::new(spec, keys).expect(fits), digester)),
-        Kind::Simplified => {
-            Box::new(Alone::new(Simplified::new(spec, keys).expect(fits), digester))
+    match spec {
+        Spec::Plain(params) => {
+            Box::new(Alone::new(Plain::new(params, keys).expect(fits), digester))
         }
-        Kind::PlainFull => Box::new(mirrored(PlainFull::new(spec, keys).expect(fits), digester)),
-        Kind::Cyclic | Kind::Varying => {
-            Box::new(mirrored(Cyclic::new(spec, keys).expect(fits), digester))
+        Spec::Simplified(params) => {
+            Box::new(Alone::new(Simplified::new(params, keys).expect(fits), digester))
         }
-        Kind::Swapping => Box::new(mirrored(Swapping::new(spec, keys).expect(fits), digester)),
-        Kind::Cuckooing => Box::new(mirrored(Cuckooing::new(spec, keys).expect(fits), digester)),
-        Kind::Rsqf => Box::new(Alone::new(Rsqf::new(spec, keys).expect(fits), digester)),
-        Kind::Telescoping => {
-            let filter = Telescoping::new(spec, keys).expect(fits);
-            Box::new(learner(filter, Telescoping::decodes, digester))
-        }
-        Kind::Uncompressed => {
-            let filter = Uncompressed::new(spec, keys).expect(fits);
-            Box::new(learner(filter, Uncompressed::decodes, digester))
-        }
-        Kind::Extension => {
-            let filter = Extending::new(spec, keys).expect(fits);
-            Box::new(learner(filter, Extending::decodes, digester))
-        }
-        Kind::Broom => {
-            let filter = Broom::new(spec, keys).expect(fits);
-            Box::new(learner(filter, |_, _| 0, digester))
-        }
-        kind => panic!("no contender for {}: add it here", kind.name()),
+        Spec::Rsqf(params) => Box::new(Alone::new(Rsqf::new(params, keys).expect(fits), digester)),
+        _ => visit(*spec, Pairing { keys, digester, item: PhantomData }),
+    }
+}
+
+/// Pairs a filter with its remote in memory, each by its own type.
+struct Pairing<I, D> {
+    keys: usize,
+    digester: D,
+    item: PhantomData<I>,
+}
+
+impl<'a, I: Item, D: Digester<I>> Visitor<'a> for Pairing<I, D> {
+    type Output = Box<dyn Contender<I>>;
+
+    fn alone<F, M>(self, params: &'a mut F::Params) -> Self::Output
+    where
+        F: Build + Send + Sync + 'static,
+        M: InMemory<F::Remote> + Send + Sync + 'static,
+    {
+        let bins = params.bins_for(self.keys).expect("a capacity that our filters can have");
+        let filter = F::empty(*params, self.keys, bins);
+        let memory = M::behind(&filter.stats());
+        Box::new(Paired { filter, memory, digester: self.digester, misses: 0 })
     }
 }
 
 /// A filter that is changed without a remote, as its peers are.
-trait Partial: Filter + Sized {
+trait Partial: DigestFilter + Sized {
     /// Whether it can be built from digests in order.
     const IN_ORDER: bool = false;
 
@@ -185,7 +188,7 @@ impl Partial for Rsqf {
     }
 
     fn in_order(&self, digests: impl Iterator<Item = Digest>) -> Option<Self> {
-        Rsqf::from_sorted(&self.spec(), self.stats().capacity, digests).ok()
+        Rsqf::from_sorted(&self.params(), self.stats().capacity, digests).ok()
     }
 }
 
@@ -245,46 +248,25 @@ impl<I: Item, F: Partial, D: Digester<I>> Contender<I> for Alone<F, D> {
 }
 
 /// A filter with its remote in memory.
-struct Paired<F: Filter, M, D> {
+struct Paired<F, M, D> {
     filter: F,
     memory: M,
-    remote: fn(&mut M) -> &mut F::Remote,
     digester: D,
-    learning: Option<Learning<F>>,
-}
-
-/// How a filter learns before it is timed.
-struct Learning<F> {
-    decodes: fn(&F, Digest) -> usize,
-    /// Distinct absent keys a stored key that it is asked.
+    /// Distinct absent keys per stored key that it is asked before it is timed.
     misses: usize,
 }
 
-/// A filter with its mirror.
-fn mirrored<F: Filter<Remote = dyn Mirror>, D>(
-    filter: F,
-    digester: D,
-) -> Paired<F, MemoryMirror, D> {
-    let memory = MemoryMirror::new(filter.stats().cells);
-    Paired { filter, memory, remote: |mirror| mirror, digester, learning: None }
-}
-
-/// A filter with its digest-ordered remote.
-fn learner<F: Filter<Remote = dyn Ordered>, D>(
-    filter: F,
-    decodes: fn(&F, Digest) -> usize,
-    digester: D,
-) -> Paired<F, MemorySet, D> {
-    let learning = Some(Learning { decodes, misses: 0 });
-    let memory = MemorySet::with_capacity(filter.stats().capacity);
-    Paired { filter, memory, remote: |set| set, digester, learning }
-}
-
-impl<I: Item, F: Filter, M, D: Digester<I>> Contender<I> for Paired<F, M, D> {
+impl<I, F, M, D> Contender<I> for Paired<F, M, D>
+where
+    I: Item,
+    F: Build + 'static,
+    M: InMemory<F::Remote> + 'static,
+    D: Digester<I>,
+{
     fn fill(&mut self, items: &[I]) -> usize {
         taken(items, |item| {
             let digest = self.digester.digest(item);
-            self.filter.insert(digest, (self.remote)(&mut self.memory)).is_ok()
+            self.filter.insert(digest, self.memory.remote()).is_ok()
         })
     }
 
@@ -299,33 +281,33 @@ impl<I: Item, F: Filter, M, D: Digester<I>> Contender<I> for Paired<F, M, D> {
     fn empty(&mut self, items: &[I]) -> Option<usize> {
         Some(count(items, |item| {
             let digest = self.digester.digest(item);
-            let removed = self.filter.remove(digest, (self.remote)(&mut self.memory));
+            let removed = self.filter.remove(digest, self.memory.remote());
             removed.expect("memory never fails")
         }))
     }
 
     fn play(&mut self, misses: usize) {
-        if let Some(learning) = &mut self.learning {
-            learning.misses = misses;
-        }
+        self.misses = misses;
     }
 
     fn learn(&mut self) -> Option<Learned> {
-        let Learning { decodes, misses } = self.learning.as_ref()?;
+        if self.misses == 0 {
+            return None;
+        }
         let hasher = KeyHasher::fast(5);
-        let queries = (misses * self.filter.stats().len) as u64;
+        let queries = (self.misses * self.filter.stats().len) as u64;
         let mut times = Vec::new();
         for query in 0..queries {
             let digest = hasher.digest(query.to_le_bytes());
             if self.filter.contains(digest) {
-                let adapt = || self.filter.adapt(digest, (self.remote)(&mut self.memory));
+                let adapt = || self.filter.adapt(digest, self.memory.remote());
                 let (took, outcome) = time(1, adapt);
                 outcome.expect("memory never fails");
                 times.push(took);
             }
         }
         let sample = (queries..queries + 100_000).map(|query| hasher.digest(query.to_le_bytes()));
-        let decodes: usize = sample.map(|digest| decodes(&self.filter, digest)).sum();
+        let decodes: usize = sample.map(|digest| self.filter.decodes(digest)).sum();
         Some(Learned { adapt_median: median(times)?, decodes: decodes as f64 / 1e5 })
     }
 
@@ -345,7 +327,11 @@ impl<I: Item, F: Filter, M, D: Digester<I>> Contender<I> for Paired<F, M, D> {
 /// Digests handed to the filter in one call.
 const SLICE: usize = 1024;
 
-fn batches<I: Item, D: Digester<I>>(filter: &impl Filter, digester: &D, items: &[I]) -> usize {
+fn batches<I: Item, D: Digester<I>>(
+    filter: &impl DigestFilter,
+    digester: &D,
+    items: &[I],
+) -> usize {
     let mut room = Vec::with_capacity(SLICE);
     let mut found = [false; SLICE];
     let mut hits = 0;

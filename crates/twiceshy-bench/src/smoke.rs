@@ -1,6 +1,6 @@
 //! Every contender runs, and none of ours denies a key.
 
-use twiceshy_filters::Kind;
+use twiceshy_filters::Spec;
 
 use crate::contender::Entry;
 use crate::measure::{Plan, Series, run_with_bulk};
@@ -27,7 +27,7 @@ fn every_contender_runs_and_none_of_ours_denies_a_key() {
         once(&quotient::entries(4096), &digests),
     ];
     for series in all.iter().flatten() {
-        let ours = Kind::ALL.iter().any(|kind| series.name.starts_with(kind.name()));
+        let ours = Spec::all().iter().any(|spec| series.name.starts_with(spec.name()));
         if ours {
             assert_eq!((series.stored, series.denied), (KEYS, 0), "{}", series.name);
         } else {

@@ -21,10 +21,42 @@ use core::ops::RangeInclusive;
 
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::spec::Spec;
+
+/// Implemented by this crate's filters alone.
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
 
 /// An approximate set of digests in front of a remote that has the exact one.
-pub trait Filter {
+///
+/// The trait is sealed. Its laws go further than its signatures (after an error filter and
+/// remote answer as before, whatever failed), and guards rely on them; and so the trait can
+/// get another method without breaking anybody. This does not compile:
+///
+/// ```compile_fail,E0277
+/// use twiceshy_filters::remote::Ordered;
+/// use twiceshy_filters::{Adapted, Digest, DigestFilter, Result, Stats};
+///
+/// struct Everything;
+///
+/// impl DigestFilter for Everything {
+///     type Remote = dyn Ordered;
+///     fn contains(&self, _: Digest) -> bool { true }
+///     fn contains_many(&self, _: &[Digest], found: &mut [bool]) { found.fill(true) }
+///     fn insert(&mut self, _: Digest, _: &mut Self::Remote) -> Result<bool> { Ok(true) }
+///     fn remove(&mut self, _: Digest, _: &mut Self::Remote) -> Result<bool> { Ok(true) }
+///     fn adapt(&mut self, _: Digest, _: &mut Self::Remote) -> Result<Adapted> {
+///         Ok(Adapted::Unfixed)
+///     }
+///     fn grow(&mut self, _: usize, _: &mut Self::Remote) -> Result<()> { Ok(()) }
+///     fn rebuild(&mut self, _: &mut Self::Remote) -> Result<()> { Ok(()) }
+///     fn stats(&self) -> Stats { Stats::default() }
+///     fn description(&self) -> String { "everything".into() }
+///     fn save(&self) -> Vec<u8> { Vec::new() }
+///     fn check(&self, _: &mut Self::Remote) -> Result<(), String> { Ok(()) }
+/// }
+/// ```
+pub trait DigestFilter: sealed::Sealed {
     /// What the filter needs to know of the stored keys:
     /// `dyn `[`Mirror`](crate::remote::Mirror) or `dyn `[`Ordered`](crate::remote::Ordered).
     type Remote: ?Sized;
@@ -33,7 +65,7 @@ pub trait Filter {
     #[must_use]
     fn contains(&self, digest: Digest) -> bool;
 
-    /// [`Filter::contains`] for many digests, faster where the filter is
+    /// [`DigestFilter::contains`] for many digests, faster where the filter is
     /// larger than the cache: their memory is asked for ahead.
     ///
     /// # Panics
@@ -63,7 +95,7 @@ pub trait Filter {
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted>;
 
     /// The stored digests to read for a query that was answered "maybe": they
-    /// tell whether it is stored, and if not they are what [`Filter::adapt`] will
+    /// tell whether it is stored, and if not they are what [`DigestFilter::adapt`] will
     /// ask its remote for, and mostly all of it.
     fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
         digest..=digest
@@ -90,8 +122,10 @@ pub trait Filter {
     /// Counts and sizes.
     fn stats(&self) -> Stats;
 
-    /// The description that builds a filter like this.
-    fn spec(&self) -> Spec;
+    /// The description that builds a filter like this: the text of a
+    /// [`Spec`](crate::Spec).
+    #[must_use]
+    fn description(&self) -> String;
 
     /// The filter's bytes, in the format of `docs/format.md`.
     #[must_use]
@@ -123,6 +157,7 @@ pub enum Adapted {
 
 /// Counts and sizes of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Keys stored.
     pub len: usize,

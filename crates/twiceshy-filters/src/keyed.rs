@@ -1,11 +1,11 @@
 //! Filters over keys: bytes at the edge, digests inside.
 
 use crate::any::AnyFilter;
+use crate::catalogue::Spec;
 use crate::digest::{Digest, KeyHasher};
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, Stats};
 use crate::format::{Reader, Writer};
-use crate::spec::Spec;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;

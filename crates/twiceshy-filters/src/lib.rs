@@ -10,6 +10,7 @@ mod any;
 mod batch;
 mod bits;
 pub mod broom;
+mod catalogue;
 mod code;
 pub mod cuckoo;
 mod digest;
@@ -21,6 +22,10 @@ mod filter;
 #[doc(hidden)]
 pub mod format;
 mod keyed;
+mod make;
+mod memory;
+mod ordered;
+mod params;
 pub mod quotient;
 pub mod remote;
 mod rng;
@@ -29,17 +34,23 @@ mod spec;
 /// What crate `twiceshy` needs beside the public interface; it may change with any release.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::any::{OrderedFilter, load_ordered, ordered};
     pub use crate::bits::prefetch::prefetch_address;
+    pub use crate::catalogue::Visitor;
+    pub use crate::code::BlockCode;
     pub use crate::digest::{mix, reduce64};
     pub use crate::format::{Reader, Writer};
+    pub use crate::make::{Build, Grow};
+    pub use crate::memory::InMemory;
+    pub use crate::ordered::{OrderedFilter, load_ordered, ordered};
     pub use crate::quotient::Layout;
     pub use crate::rng::Rng;
+    pub use crate::spec::{block_code, visit};
 }
 
 pub use any::AnyFilter;
+pub use catalogue::Spec;
 pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
-pub use filter::{Adapted, Filter, Stats};
+pub use filter::{Adapted, DigestFilter, Stats};
 pub use keyed::KeyFilter;
-pub use spec::{Form, Kind, Spec, WhenFull, WhenSpent};
+pub use params::{Params, WhenFull};

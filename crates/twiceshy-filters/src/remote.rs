@@ -34,13 +34,13 @@ pub struct Accesses {
 }
 
 /// A cell, and the digest that it is to hold or `None` to empty it.
-pub type Write = (usize, Option<Digest>);
+pub(crate) type Write = (usize, Option<Digest>);
 
 /// A remote that mirrors a filter cell by cell: which digest sits in which.
 ///
 /// It is the truth: where filter and mirror disagree, the filter is wrong and
 /// is rebuilt from the mirror. A digest is in one cell at most. One that is in two is
-/// denied by no filter, but has to be removed twice; [`Filter::check`](crate::Filter::check)
+/// denied by no filter, but has to be removed twice; [`DigestFilter::check`](crate::DigestFilter::check)
 /// finds it, and a filter that grows or is rebuilt puts it into one cell again.
 pub trait Mirror {
     /// The digest stored in a cell, or `None` for an empty one.
@@ -55,12 +55,12 @@ pub trait Mirror {
     /// and changes nothing.
     fn prefetch(&self, _cell: usize) {}
 
-    /// Stores digests in cells, or empties cells: all of them, or none and an
-    /// error.
+    /// Stores digests in cells, or empties the cells that come with `None`: all of them,
+    /// or none and an error.
     ///
     /// # Errors
     /// Whatever keeps the remote from writing.
-    fn put(&mut self, writes: &[Write]) -> Result<(), RemoteError>;
+    fn put(&mut self, writes: &[(usize, Option<Digest>)]) -> Result<(), RemoteError>;
 
     /// Takes a new layout, of another number of cells perhaps, in place of the
     /// old: whole, or not at all and an error.

@@ -5,7 +5,7 @@ mod harness;
 use harness::Random;
 use twiceshy_filters::quotient::Telescoping;
 use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
-use twiceshy_filters::{Adapted, AnyFilter, Filter, Spec};
+use twiceshy_filters::{Adapted, AnyFilter, DigestFilter, Spec};
 
 fn filled(spec: &str, keys: usize, random: &mut Random) -> AnyFilter {
     let spec: Spec = spec.parse().expect("a filter");

@@ -4,10 +4,10 @@
 
 mod harness;
 
-use harness::Random;
+use harness::{Random, parsed};
 use twiceshy_filters::broom::{Broom, FaithfulBroom};
 use twiceshy_filters::remote::{MemoryIndex, MemorySet};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Filter, Spec};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Spec};
 
 fn filter(text: &str, capacity: usize) -> AnyFilter {
     text.parse::<Spec>().expect("a filter").build(capacity).expect("a capacity")
@@ -88,14 +88,14 @@ fn most_bits(f: u32, keys: usize) -> f64 {
 
 /// Removes and inserts 50 times as many keys as there are. `asked` queries come with
 /// each.
-fn memory_is_bounded<T: Filter>(
+fn memory_is_bounded<T: DigestFilter>(
     mut filter: T,
     remote: &mut T::Remote,
     ghosts: impl Fn(&T) -> usize,
     rehashed: impl Fn(&T) -> u64,
     asked: usize,
 ) {
-    let (keys, spec) = (filter.stats().capacity, filter.spec());
+    let (keys, spec) = (filter.stats().capacity, parsed::<Spec>(&filter.description()));
     let most = most_bits(spec.number("f").expect("remainders have a length"), keys);
     let mut random = Random(9);
     let mut stored = random.digests(keys);
@@ -282,7 +282,7 @@ fn the_faithful_filter_makes_a_constant_number_of_accesses() {
 /// A lookup reads a constant number of cache lines, whatever the number of keys:
 /// the group's own line, one or two with the heads of a run, one with a tail.
 fn cache_lines(text: &str, keys: usize) -> u32 {
-    let spec: Spec = text.parse().expect("a filter");
+    let spec = parsed(text);
     let mut filter = Broom::new(&spec, keys).expect("a capacity");
     let (mut random, mut remote) = (Random(keys as u64), MemorySet::new());
     for key in random.digests(keys) {

@@ -4,14 +4,14 @@
 mod harness;
 
 use harness::Random;
-use twiceshy_filters::broom::{Broom, FaithfulBroom};
+use twiceshy_filters::broom::{Broom, FaithfulBroom, Params};
 use twiceshy_filters::remote::{MemoryIndex, MemorySet};
-use twiceshy_filters::{Digest, Filter, Spec};
+use twiceshy_filters::{Digest, DigestFilter};
 
 /// Random operations; now and then the remote goes back to an earlier state, as a
 /// restored backup does, and the filter does not. Returns how often the two disagreed
 /// when the filter was saved.
-fn play<F: Filter, M: Clone>(
+fn play<F: DigestFilter, M: Clone>(
     mut filter: F,
     mut remote: M,
     as_remote: impl Fn(&mut M) -> &mut F::Remote,
@@ -49,14 +49,14 @@ fn play<F: Filter, M: Clone>(
     disagreed
 }
 
-fn reloaded<F: Filter>(
+fn reloaded<F: DigestFilter>(
     filter: F,
     load: &impl Fn(&[u8]) -> twiceshy_filters::Result<F>,
     universe: &[Digest],
 ) -> F {
     let bytes = filter.save();
-    let loaded = load(&bytes).unwrap_or_else(|error| panic!("{}: {error}", filter.spec()));
-    assert_eq!(loaded.save(), bytes, "{}", filter.spec());
+    let loaded = load(&bytes).unwrap_or_else(|error| panic!("{}: {error}", filter.description()));
+    assert_eq!(loaded.save(), bytes, "{}", filter.description());
     let (stats, again) = (filter.stats(), loaded.stats());
     assert_eq!((stats.len, stats.stashed), (again.len, again.stashed));
     for &digest in universe {
@@ -71,7 +71,7 @@ fn what_a_filter_saves_it_loads_whatever_strangers_it_met() {
     for f in [1, 2, 3, 8, 12, 16, 32] {
         for options in ["", ",sweep=1", ",sweep=64", ",ghosts=0", ",sweep=16,full=grow"] {
             for capacity in [5, 40, 200] {
-                let spec = |form: &str| -> Spec {
+                let spec = |form: &str| -> Params {
                     format!("broom:f={f},form={form}{options}").parse().expect("a filter")
                 };
                 let practical = Broom::new(&spec("practical"), capacity).expect("room");

@@ -5,10 +5,10 @@ mod harness;
 
 use std::ops::RangeInclusive;
 
-use harness::Random;
+use harness::{Random, parsed};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
 use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Error, Filter, RemoteError, Spec};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, RemoteError, Spec};
 
 const KEYS: usize = 10_000;
 
@@ -191,7 +191,7 @@ impl Ordered for Failing {
 
 /// A removal or an insertion that failed is tried again, and nothing was lost: the
 /// key's false positive stays fixed, wherever the remote failed.
-fn failures_forget_nothing<F: Filter<Remote = dyn Ordered>>(mut filter: F) -> u32 {
+fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F) -> u32 {
     let mut random = Random(11);
     let mut remote = Failing { memory: MemorySet::new(), left: None };
     let keys = random.digests(1000);
@@ -235,11 +235,10 @@ fn failures_forget_nothing<F: Filter<Remote = dyn Ordered>>(mut filter: F) -> u3
 
 #[test]
 fn a_remote_that_fails_makes_no_key_forget() {
-    let spec = |text: &str| -> Spec { text.parse().expect("a filter") };
     let failures = [
-        failures_forget_nothing(Telescoping::new(&spec(SPECS[0]), 1000).expect("room")),
-        failures_forget_nothing(Uncompressed::new(&spec(SPECS[2]), 1000).expect("room")),
-        failures_forget_nothing(Extending::new(&spec(SPECS[3]), 1000).expect("room")),
+        failures_forget_nothing(Telescoping::new(&parsed(SPECS[0]), 1000).expect("room")),
+        failures_forget_nothing(Uncompressed::new(&parsed(SPECS[2]), 1000).expect("room")),
+        failures_forget_nothing(Extending::new(&parsed(SPECS[3]), 1000).expect("room")),
     ];
     assert!(failures.iter().all(|&count| count > 2000), "{failures:?}");
 }

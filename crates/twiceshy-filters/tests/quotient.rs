@@ -8,8 +8,9 @@ use std::ops::RangeInclusive;
 
 use harness::Random;
 use twiceshy_filters::quotient::Rsqf;
+use twiceshy_filters::quotient::rsqf::Params;
 use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
-use twiceshy_filters::{AnyFilter, Digest, Error, Filter, RemoteError, Spec};
+use twiceshy_filters::{AnyFilter, Digest, DigestFilter, Error, RemoteError, Spec};
 
 fn rsqf(text: &str, capacity: usize) -> Rsqf {
     Rsqf::new(&text.parse().expect("a filter"), capacity).expect("a capacity")
@@ -129,7 +130,7 @@ fn a_filter_doubles_without_its_remote() {
         for f in (1..9).rev() {
             filter = filter.doubled().expect("a bit to spare");
             filter.check(&mut remote).expect("it is the remote's filter");
-            assert_eq!(filter.spec(), format!("rsqf:f={f}").parse().expect("a filter"));
+            assert_eq!(filter.description(), format!("rsqf:f={f},full=rebuild"));
             // From the remote, with the same slots: the same fingerprints.
             let mut rebuilt = filter.clone();
             rebuilt.rebuild(&mut remote).expect("they fit");
@@ -227,7 +228,7 @@ fn removing_a_key_never_denies_another_with_its_fingerprint() {
 fn a_filter_from_sorted_digests_is_the_filter_of_its_keys() {
     let mut random = Random(8);
     for (f, capacity) in [(1, 1), (8, 5), (8, 64), (12, 1217), (32, 3000)] {
-        let spec: Spec = format!("rsqf:f={f}").parse().expect("a filter");
+        let spec: Params = format!("rsqf:f={f}").parse().expect("a filter");
         let digests = random.digests(capacity);
         let (mut filter, mut remote) = (rsqf(&spec.to_string(), capacity), MemorySet::new());
         for &digest in &digests {
@@ -244,7 +245,7 @@ fn a_filter_from_sorted_digests_is_the_filter_of_its_keys() {
         assert_eq!((in_order.stats().kicks, in_order.stats().capacity), (0, capacity));
     }
 
-    let spec: Spec = "rsqf:f=8".parse().expect("a filter");
+    let spec: Params = "rsqf:f=8".parse().expect("a filter");
     let same = Digest::new([9, 9]);
     let twenty = Rsqf::from_sorted(&spec, 19, [same; 20]).expect("20 slots");
     assert_eq!(twenty.stats().len, 20);
@@ -257,7 +258,7 @@ fn a_filter_from_sorted_digests_is_the_filter_of_its_keys() {
     let back = [same, Digest::new([9, 8])];
     let error = Rsqf::from_sorted(&spec, 19, back).err().expect("not in order").to_string();
     assert!(error.contains("sort the digests"), "{error}");
-    assert!(Rsqf::from_sorted(&"plain:f=8".parse().expect("a filter"), 19, []).is_err());
+    assert!(Rsqf::from_sorted(&spec, 0, []).is_err());
 }
 
 /// A remote that does not keep its promise of order is told so.

@@ -34,8 +34,9 @@ fn filter(spec: &str) -> AnyFilter {
 #[test]
 fn files_of_every_version_load() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    for (index, spec) in SPECS.iter().enumerate() {
-        let path = golden.join(format!("v{VERSION}-{index:02}.twiceshy"));
+    for spec in SPECS {
+        // Named after its spec: "cyclic_f=3_s=1.v1.twiceshy".
+        let path = golden.join(format!("{}.v{VERSION}.twiceshy", spec.replace([':', ','], "_")));
         if std::env::var_os("TWICESHY_BLESS").is_some() && !path.exists() {
             std::fs::create_dir_all(&golden).expect("a directory");
             std::fs::write(&path, filter(spec).save()).expect("a file");

@@ -9,11 +9,11 @@
 
 mod harness;
 
-use harness::Random;
+use harness::{Random, parsed};
 use twiceshy_filters::cuckoo::bounds::theorem_5_1_rate;
 use twiceshy_filters::quotient::{Telescoping, Uncompressed};
 use twiceshy_filters::remote::{MemorySet, Ordered};
-use twiceshy_filters::{Adapted, AnyFilter, Filter, Spec};
+use twiceshy_filters::{Adapted, AnyFilter, DigestFilter, Spec};
 
 const SIGMAS: f64 = 5.5;
 
@@ -238,7 +238,11 @@ fn the_simplified_filter_keeps_theorem_5_1_with_and_without_stash() {
 
 /// Tells a filter of `per_key` distinct false positives for each of its keys
 /// until none is left.
-fn saturate<F: Filter<Remote = dyn Ordered>>(filter: &mut F, per_key: u64, random: &mut Random) {
+fn saturate<F: DigestFilter<Remote = dyn Ordered>>(
+    filter: &mut F,
+    per_key: u64,
+    random: &mut Random,
+) {
     let keys = filter.stats().capacity;
     let mut remote = MemorySet::new();
     for digest in random.digests(keys) {
@@ -290,10 +294,10 @@ fn selectors_are_distributed_as_in_the_exact_model() {
             assert!((model / expected - 1.0).abs() < 1e-3, "{per_key} {k}: {model}");
         }
         let mut random = Random(50 + per_key);
-        let mut plain = Uncompressed::new(&spec("uncompressed:f=8"), KEYS).expect("a capacity");
+        let mut plain = Uncompressed::new(&parsed("uncompressed:f=8"), KEYS).expect("a capacity");
         saturate(&mut plain, per_key, &mut random);
         // With so large a budget no block is spent.
-        let wide = spec("telescoping:f=8,budget=128");
+        let wide = parsed("telescoping:f=8,budget=128");
         let mut coded = Telescoping::new(&wide, KEYS).expect("a capacity");
         saturate(&mut coded, per_key, &mut random);
         assert_eq!(coded.stats().spent, 0);

@@ -3,10 +3,11 @@
 
 mod harness;
 
-use harness::Random;
+use harness::{Random, parsed};
+use twiceshy_filters::quotient::telescoping::{Params, WhenSpent};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
 use twiceshy_filters::remote::MemorySet;
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Filter, Spec, WhenSpent};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Spec};
 
 fn filter(text: &str, capacity: usize) -> AnyFilter {
     text.parse::<Spec>().expect("a filter").build(capacity).expect("a capacity")
@@ -160,7 +161,7 @@ fn reseeding_does_not_bring_old_false_positives_back() {
 /// A slot whose key is gone from the remote goes when it first shows itself.
 #[test]
 fn an_orphan_is_dropped_when_it_causes_a_false_positive() {
-    fn check<F: Filter<Remote = dyn twiceshy_filters::remote::Ordered>>(
+    fn check<F: DigestFilter<Remote = dyn twiceshy_filters::remote::Ordered>>(
         mut filter: F,
         most_left: usize,
     ) {
@@ -194,7 +195,7 @@ fn an_orphan_is_dropped_when_it_causes_a_false_positive() {
         assert!(
             kept.clone().all(|&key| filter.contains(key)),
             "{}: a false negative",
-            filter.spec()
+            filter.description()
         );
         for &orphan in &keys[1000..1200] {
             let outcome = filter.adapt(orphan, &mut remote).expect("in memory");
@@ -203,21 +204,20 @@ fn an_orphan_is_dropped_when_it_causes_a_false_positive() {
         // A few may sit unseen until the next rebuild: a key took an orphan's
         // slot for its own and left another, or a block forgot.
         let left = filter.stats().len - kept.clone().count();
-        assert!(left < most_left, "{}: {left} of 200 orphans are left", filter.spec());
+        assert!(left < most_left, "{}: {left} of 200 orphans are left", filter.description());
         filter.rebuild(&mut remote).expect("room");
         filter.check(&mut remote).expect("filter and remote agree again");
         assert!(
             kept.clone().all(|&key| filter.contains(key)),
             "{}: a false negative",
-            filter.spec()
+            filter.description()
         );
     }
-    let spec = |text: &str| text.parse::<Spec>().expect("a filter");
     for text in ["telescoping:f=4,budget=32", "telescoping:f=6,budget=56,spent=reseed"] {
-        check(Telescoping::new(&spec(text), 1500).expect("a capacity"), 200);
+        check(Telescoping::new(&parsed(text), 1500).expect("a capacity"), 200);
     }
-    check(Uncompressed::new(&spec("uncompressed:f=4"), 1500).expect("a capacity"), 20);
-    check(Extending::new(&spec("extension:f=4,budget=56"), 1500).expect("a capacity"), 20);
+    check(Uncompressed::new(&parsed("uncompressed:f=4"), 1500).expect("a capacity"), 20);
+    check(Extending::new(&parsed("extension:f=4,budget=56"), 1500).expect("a capacity"), 20);
 }
 
 /// 11 bits a slot at `f = 8`, as in the paper: 2.125 of metadata, 0.875 of code.
@@ -340,7 +340,10 @@ fn a_run_full_of_orphans_is_emptied() {
 /// denied, no operation fails, and what is fixed is fixed.
 #[test]
 fn a_filter_with_orphans_goes_on_working() {
-    fn play<F: Filter<Remote = dyn twiceshy_filters::remote::Ordered>>(mut filter: F, seed: u64) {
+    fn play<F: DigestFilter<Remote = dyn twiceshy_filters::remote::Ordered>>(
+        mut filter: F,
+        seed: u64,
+    ) {
         let (mut remote, mut random) = (MemorySet::new(), Random(seed));
         let mut keys = random.digests(200);
         keys.iter().for_each(|&key| assert!(filter.insert(key, &mut remote).expect("room")));
@@ -368,22 +371,27 @@ fn a_filter_with_orphans_goes_on_working() {
             assert!(keys.iter().all(|&key| filter.contains(key)), "a false negative");
         }
     }
-    let spec = |text: &str| text.parse::<Spec>().expect("a filter");
     for seed in 0..8 {
         for text in ["telescoping:f=3,budget=16,spent=reseed", "telescoping:f=3,budget=16"] {
-            play(Telescoping::new(&spec(text), 280).expect("a capacity"), seed);
+            play(Telescoping::new(&parsed(text), 280).expect("a capacity"), seed);
         }
-        play(Uncompressed::new(&spec("uncompressed:f=1"), 280).expect("a capacity"), seed);
-        play(Extending::new(&spec("extension:f=3,budget=16"), 280).expect("a capacity"), seed);
+        play(Uncompressed::new(&parsed("uncompressed:f=1"), 280).expect("a capacity"), seed);
+        play(Extending::new(&parsed("extension:f=3,budget=16"), 280).expect("a capacity"), seed);
     }
 }
 
 #[test]
-fn a_description_changed_to_an_impossible_one_is_refused() {
-    let spec: Spec = "telescoping:f=8,budget=8".parse().expect("a filter");
-    let error = Telescoping::new(&spec.when_spent(WhenSpent::Reseed), 10).err();
-    let text = error.expect("no room for an epoch").to_string();
-    assert!(text.contains("use 16 to 128"), "{text}");
+fn a_description_cannot_be_changed_to_an_impossible_one() {
+    let text = "telescoping:f=8,budget=8";
+    let params: Params = parsed(text);
+    let errors = [
+        params.when_spent(WhenSpent::Reseed).expect_err("no room for an epoch"),
+        parsed::<Spec>(text).with("spent", "reseed").expect_err("no room for an epoch"),
+        format!("{text},spent=reseed").parse::<Spec>().expect_err("no room for an epoch"),
+    ];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("use 16 to 128"), "{error}");
+    }
 }
 
 /// A false positive that was fixed stays so when the filter grows, by `grow` or

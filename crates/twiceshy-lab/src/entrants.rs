@@ -1,6 +1,6 @@
 //! Who takes part: filters by name ("cyclic-2") or by full spec.
 
-use twiceshy_filters::{Kind, Result, Spec, WhenFull};
+use twiceshy_filters::{Result, Spec, WhenFull};
 
 use crate::contestant::{Contestant, WHITELIST, WHITELIST_SHARE};
 
@@ -45,12 +45,12 @@ impl Entrant {
         if parameters.split(',').any(|parameter| parameter.trim().starts_with("f=")) {
             return Ok(self.clone());
         }
-        let bits = match self.spec.kind() {
-            _ if self.whitelist => REMAINDER_BITS,
-            Kind::Rsqf | Kind::Telescoping | Kind::Uncompressed | Kind::Extension | Kind::Broom => {
-                REMAINDER_BITS
-            }
-            _ => CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0)),
+        // Cuckoo filters have cells in bins, quotient filters have slots.
+        let bins = self.spec.number("b").is_some();
+        let bits = if self.whitelist || !bins {
+            REMAINDER_BITS
+        } else {
+            CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0))
         };
         Ok(Entrant { spec: self.spec.with_fingerprint(bits)?, ..self.clone() })
     }
@@ -87,16 +87,16 @@ const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
 /// Every filter that exists, and the whitelist baseline.
 #[must_use]
 pub fn all() -> Vec<Entrant> {
-    let specs = Kind::ALL.iter().flat_map(|kind| match kind {
-        Kind::Cyclic => CYCLIC_SELECTORS.map(|s| format!("cyclic:s={s}")).collect(),
-        Kind::Telescoping => vec!["telescoping".into(), "telescoping:spent=reseed".into()],
-        Kind::Broom => vec!["broom".into(), "broom:form=faithful".into()],
-        kind => vec![kind.name().to_string()],
+    let with = |spec: Spec, parameter: &str, value: &str| {
+        spec.with(parameter, value).expect("the kind has such a parameter")
+    };
+    let specs = Spec::all().into_iter().flat_map(|spec| match spec {
+        Spec::Cyclic(_) => CYCLIC_SELECTORS.map(|s| with(spec, "s", &s.to_string())).collect(),
+        Spec::Telescoping(_) => vec![spec, with(spec, "spent", "reseed")],
+        Spec::Broom(_) => vec![spec, with(spec, "form", "faithful")],
+        _ => vec![spec],
     });
-    let filters = specs.map(|text| {
-        let spec: Spec = text.parse().expect("the library knows its own kinds");
-        Entrant { name: spec.label(), spec, whitelist: false }
-    });
+    let filters = specs.map(|spec| Entrant { name: spec.label(), spec, whitelist: false });
     filters.chain([entrant(WHITELIST.to_string()).expect("it is known")]).collect()
 }
 
@@ -143,7 +143,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
         _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
         _ if label == WHITELIST => format!("plain:{parameters}"),
         _ if label == "broom-faithful" => format!("broom:form=faithful,{parameters}"),
-        _ if Kind::ALL.iter().any(|kind| kind.name() == label) => format!("{label}:{parameters}"),
+        _ if Spec::all().iter().any(|spec| spec.name() == label) => format!("{label}:{parameters}"),
         _ => {
             let known = names();
             return Err(format!(
@@ -169,13 +169,19 @@ mod tests {
 
     #[test]
     fn every_kind_takes_part_under_its_own_label() {
-        assert_eq!(
-            names(),
-            "plain, plain-full, simplified, cyclic-1, cyclic-2, cyclic-3, varying, swapping, \
-             cuckooing, rsqf, telescoping, telescoping-reseed, uncompressed, extension, \
-             broom, broom-faithful, whitelist"
-        );
-        assert_eq!(parse(&names()), Ok(Entrants(all())));
+        let names = names();
+        for spec in Spec::all() {
+            assert!(names.split(", ").any(|name| name == spec.label()), "{names}: {spec}");
+        }
+        for several in [
+            "cyclic-1, cyclic-2, cyclic-3",
+            "telescoping, telescoping-reseed",
+            "broom, broom-faithful",
+        ] {
+            assert!(names.contains(several), "{names}");
+        }
+        assert!(names.starts_with("plain, ") && names.ends_with(", whitelist"), "{names}");
+        assert_eq!(parse(&names), Ok(Entrants(all())));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Args {
     /// Names and parameters are those of the library's Spec, such as
     /// "telescoping:f=8", "extension", "cuckooing:f=12" or "broom:f=8". One more bit
     /// (f) halves the false positives.
-    #[arg(long, default_value = "telescoping:f=8,spent=reseed")]
+    #[arg(long, default_value_t)]
     spec: Spec,
 
     /// How the keys follow each other

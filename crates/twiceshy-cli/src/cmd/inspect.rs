@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy_filters::{AnyFilter, KeyFilter, Kind};
+use twiceshy_filters::{AnyFilter, KeyFilter};
 
 use crate::saved::Saved;
 use crate::table::{bytes, count, percent};
@@ -137,7 +137,7 @@ impl Report {
             file_bytes,
             whole: true,
             secret,
-            kind: spec.kind().name(),
+            kind: spec.name(),
             spec: spec.to_string(),
             keys: stats.len,
             capacity: stats.capacity,
@@ -152,7 +152,7 @@ impl Report {
             spent_blocks: stats.spent,
             rebuilds: stats.rebuilds,
             kicks: stats.kicks,
-            learned_unit: learned_unit(spec.kind()),
+            learned_unit: spec.learned_unit(),
             learned: filter.learned(),
         }
     }
@@ -193,18 +193,6 @@ impl Report {
             text.push_str(&histogram(&self.learned));
         }
         text
-    }
-}
-
-/// What [`AnyFilter::learned`] counts.
-fn learned_unit(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::Telescoping | Kind::Uncompressed | Kind::Cyclic | Kind::Varying => {
-            Some("keys by selector")
-        }
-        Kind::Extension => Some("keys by bits of extension"),
-        Kind::Broom => Some("groups of 64 quotients by adaptivity bits"),
-        _ => None,
     }
 }
 

@@ -33,25 +33,25 @@
 //! than `2 log2 log2 n` their first bits are kept apart as signatures, and two keys
 //! of one quotient and signature do not share a group.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use crate::any::{Build, spec_of};
 use crate::batch::in_batches;
 use crate::digest::Digest;
 use crate::digest_trie::DigestTrie;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
-use crate::format::Reader;
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
+use crate::make;
+use crate::params::{WhenFull, growth, too_small};
 use crate::quotient::place::{Place, digests_of};
 use crate::remote::strangers;
 use crate::rng::Rng;
-use crate::spec::{Kind, Spec, WhenFull};
 
 use super::form::{self, Changes, Form};
 use super::group::SLOTS as GROUP;
 use super::level::Level;
+use super::params::Params;
 use super::sizing::shape;
 use super::strings::Text;
 
@@ -68,11 +68,11 @@ use sweep::Meanwhile;
 ///
 /// Its remote must not have keys that the filter never got: one whose hash matches
 /// another's fingerprint would be taken for its owner when it is rehashed. A filter
-/// that is older than its remote has to be [rebuilt](Filter::rebuild).
+/// that is older than its remote has to be [rebuilt](DigestFilter::rebuild).
 ///
 /// ```
 /// use twiceshy_filters::broom::Broom;
-/// use twiceshy_filters::{Adapted, Filter, KeyHasher};
+/// use twiceshy_filters::{Adapted, DigestFilter, KeyHasher};
 /// use twiceshy_filters::remote::MemorySet;
 /// let mut filter = Broom::new(&"broom:f=8".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
@@ -96,7 +96,7 @@ pub struct BroomFilter<F> {
     /// Digests of ranges below this one have the new function.
     frontier: usize,
     rng: Rng,
-    spec: Spec,
+    params: Params,
     counts: Stats,
     form: core::marker::PhantomData<F>,
 }
@@ -116,24 +116,18 @@ impl<F: Form> BroomFilter<F> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(&[Kind::Broom])?;
-        spec.validate()?;
-        form::expect::<F>(spec)?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for the other form, or a capacity that is zero or too large.
+    pub fn new(params: &Params, capacity: usize) -> Result<Self> {
+        form::expect::<F>(params)?;
+        make::new(params, capacity)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(&[Kind::Broom])?;
-        form::expect::<F>(&spec)?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
     /// Adaptivity bits of each group of 64 quotients, ghosts included: for
@@ -156,6 +150,7 @@ impl<F: Form> BroomFilter<F> {
 
     /// Cache lines of the groups that a query reads at most, beside a look into
     /// the yard where the group has keys there.
+    #[doc(hidden)]
     #[must_use]
     pub fn cache_lines(&self, digest: Digest) -> u32 {
         self.level.lines(self.hash(digest).quotient)
@@ -179,8 +174,8 @@ impl<F: Form> BroomFilter<F> {
         Hash {
             digest,
             quotient: F::quotient(digest, hashed, self.level.quotients()),
-            remainder: first >> (64 - self.spec.f),
-            bits: first << self.spec.f | second >> (64 - self.spec.f),
+            remainder: first >> (64 - self.params.slots.f),
+            bits: first << self.params.slots.f | second >> (64 - self.params.slots.f),
             new,
         }
     }
@@ -280,7 +275,7 @@ impl<F: Form> BroomFilter<F> {
     }
 
     fn has_signatures(&self) -> bool {
-        shape(&self.spec, self.level.quotients()).tail != 0
+        shape(self.params.slots.f, self.level.quotients()).tail != 0
     }
 
     /// What an insertion changes in the remote. A newcomer may be rehashed at once.
@@ -303,32 +298,9 @@ impl<F: Form> BroomFilter<F> {
     }
 }
 
-impl<F: Form> Build for BroomFilter<F> {
-    /// A filter's bins are its quotients.
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
-        let mut filter = BroomFilter {
-            level: Level::new(bins, shape(&spec, bins)),
-            yard: DigestTrie::default(),
-            outside: Outside::default(),
-            functions: [0, 0],
-            phase: 0,
-            frontier: 0,
-            rng: Rng::new(0),
-            spec,
-            counts: Stats { capacity, ..Stats::default() },
-            form: core::marker::PhantomData,
-        };
-        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
-        filter.functions = [first, filter.draw()];
-        filter
-    }
+impl<F: Form> Sealed for BroomFilter<F> {}
 
-    fn read(spec: Spec, reader: Reader<'_>) -> Result<Self> {
-        Self::from_reader(spec, reader)
-    }
-}
-
-impl<F: Form> Filter for BroomFilter<F> {
+impl<F: Form> DigestFilter for BroomFilter<F> {
     type Remote = F::Remote;
 
     #[inline]
@@ -360,11 +332,11 @@ impl<F: Form> Filter for BroomFilter<F> {
             collision = Some((slot, self.owner(hash.quotient, slot, &candidates)));
         }
         let (len, capacity, quotients) = (self.len(), self.counts.capacity, self.level.quotients());
-        if len >= self.spec.most_keys(capacity, quotients) {
-            if self.spec.full != WhenFull::Grow {
+        if len >= self.params.slots.full.most_keys(capacity, quotients) {
+            if self.params.slots.full != WhenFull::Grow {
                 return Err(Error::Full { digest, len, capacity });
             }
-            let size = self.spec.growth(capacity.max(len), quotients).next();
+            let size = growth(self.params, capacity.max(len), quotients).next();
             let (larger, bins) = size.expect("there is a next size")?;
             let mut digests = form::all::<F>(remote)?;
             if digests.len() != len {
@@ -381,7 +353,8 @@ impl<F: Form> Filter for BroomFilter<F> {
             self.place(&hash);
             return Ok(true);
         };
-        let sweep = self.plan_sweep(self.spec.sweep as usize, Meanwhile::Comes(digest), remote)?;
+        let sweep =
+            self.plan_sweep(self.params.sweep as usize, Meanwhile::Comes(digest), remote)?;
         F::write(remote, &self.addition(&hash, self.swept(&sweep)))?;
         self.rng.stir(digest);
         self.extend(hash.quotient, slot, owner, &hash);
@@ -433,7 +406,7 @@ impl<F: Form> Filter for BroomFilter<F> {
             return Ok(Adapted::Stored);
         }
         let owner = self.owner(hash.quotient, slot, &candidates);
-        let sweep = self.plan_sweep(self.spec.sweep as usize, Meanwhile::Nothing, remote)?;
+        let sweep = self.plan_sweep(self.params.sweep as usize, Meanwhile::Nothing, remote)?;
         F::write(remote, &Changes { moved: self.swept(&sweep), ..Changes::default() })?;
         self.rng.stir(digest);
         self.extend(hash.quotient, slot, owner, &hash);
@@ -460,7 +433,7 @@ impl<F: Form> Filter for BroomFilter<F> {
         let digests = form::all::<F>(remote)?;
         let (capacity, bins) = (self.counts.capacity, self.level.quotients());
         if digests.len() > bins {
-            return Err(self.spec.too_small(digests.len(), capacity));
+            return Err(too_small(&self.params, digests.len(), capacity));
         }
         let fresh = self.filled(capacity, bins, &digests);
         F::replace(remote, fresh.functions[0], &digests, None)?;
@@ -478,8 +451,8 @@ impl<F: Form> Filter for BroomFilter<F> {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {

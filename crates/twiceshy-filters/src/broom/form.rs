@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 use crate::quotient::place::Place;
 use crate::remote::{EVERY_DIGEST, Ordered, collected};
 use crate::remote::{Entry, Indexed};
-use crate::spec::{Form as Name, Spec};
+
+use super::params::{Form as Name, Params};
 
 /// A range of digests, or of addresses.
 type Digests = RangeInclusive<Digest>;
@@ -182,9 +183,9 @@ pub(super) fn all<F: Form>(remote: &mut F::Remote) -> Result<Vec<Digest>> {
 }
 
 /// The form of a description.
-pub(super) fn expect<F: Form>(spec: &Spec) -> Result<()> {
-    if spec.form == F::NAME {
+pub(super) fn expect<F: Form>(params: &Params) -> Result<()> {
+    if params.form() == F::NAME {
         return Ok(());
     }
-    Err(Error::spec(spec.to_string(), "this type is for the other form of the broom filter"))
+    Err(Error::spec(params.to_string(), "this type is for the other form of the broom filter"))
 }

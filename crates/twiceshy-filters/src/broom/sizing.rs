@@ -1,7 +1,6 @@
 //! How large a broom filter is: its load, and where signatures begin.
 
 use crate::cuckoo::bounds::surplus;
-use crate::spec::Spec;
 
 use super::group::SLOTS;
 use super::level::{Level, Shape};
@@ -18,8 +17,8 @@ pub(crate) const TARGET_PERMILLE: u32 = 850;
 /// A key leaves the yard only when it is swept, so four times as many may be there
 /// as there is no room for at any time: with all quotients rehashed, 2.5 % instead
 /// of 0.6 %. And three standard deviations more.
-pub(crate) fn quotients_within(spec: &Spec, room: usize, keys: usize) -> Option<usize> {
-    let group = Level::group_bits(shape(spec, keys));
+pub(crate) fn quotients_within(f: u32, room: usize, keys: usize) -> Option<usize> {
+    let group = Level::group_bits(shape(f, keys));
     let fits = |groups: &usize| {
         let (mean, square) = surplus(keys as f64 / *groups as f64, SLOTS as f64);
         let yard = 4.0 * *groups as f64 * mean + 3.0 * libm::sqrt(*groups as f64 * square);
@@ -31,9 +30,9 @@ pub(crate) fn quotients_within(spec: &Spec, room: usize, keys: usize) -> Option<
 }
 
 /// Signatures are the first `2 log2 log2 n` bits of remainders that have more.
-pub(super) fn shape(spec: &Spec, quotients: usize) -> Shape {
+pub(super) fn shape(f: u32, quotients: usize) -> Shape {
     let log = libm::log2(quotients.max(4) as f64);
     let signature = libm::ceil(2.0 * libm::log2(log)) as u32;
-    let head = spec.f.min(signature);
-    Shape { head, tail: spec.f - head }
+    let head = f.min(signature);
+    Shape { head, tail: f - head }
 }

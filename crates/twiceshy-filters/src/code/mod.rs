@@ -16,3 +16,16 @@
 pub(crate) mod arithmetic;
 pub(crate) mod extensions;
 pub(crate) mod selectors;
+
+use alloc::vec::Vec;
+
+/// What the code of a block spends on what its slots have learned; for models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockCode {
+    /// Bits that the code of 64 slots may have. Rounding takes up to two of them.
+    pub budget: u32,
+    /// Bits, ideally, for a slot whose selector is the index, or whose extension has
+    /// so many bits. A slot that would have to learn more than the last spends its
+    /// block.
+    pub bits: Vec<f64>,
+}

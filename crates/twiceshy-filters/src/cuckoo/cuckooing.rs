@@ -6,19 +6,135 @@
 //! with probability `epsilon / n`; with one fingerprint for all tables it would
 //! be `1 / n`, so by default the fingerprint depends on the table.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::make::Build as _;
+use crate::params::{self, Field, Word, field, within};
 use crate::remote::Mirror;
-use crate::spec::{Kind, Spec, Tags};
 
 use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
+use super::params::{Cells, Cuckoo, bins_within};
 use super::table::Place;
+
+/// Whether a fingerprint depends on the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tags {
+    Table,
+    Common,
+}
+
+impl Word for Tags {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("table", Tags::Table), ("common", Tags::Common)];
+}
+
+/// The parameters of "cuckooing".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 | 12 |
+/// | `k` | tables, 2 to 16 | 4 |
+/// | `b` | cells per bin, 1 to 64 | 1 |
+/// | `tags` | fingerprints that depend on the table (`table`) or not (`common`) | `table` |
+/// | `moves` | moves of one adaptation, times log2 of the keys, 1 to 65,536 | 32 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+    tags: Tags,
+    moves: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(4, 1), tags: Tags::Table, moves: 32 }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "cuckooing"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, k, b, search, full } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("k", k),
+            field("b", b),
+            field("tags", &mut self.tags),
+            field("moves", &mut self.moves),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_tables(1)?;
+        within("moves", self.moves, 1, 1 << 16)?;
+        self.cells.validate_fingerprint(0)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.k * self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
 
 /// One fingerprint for each table, or one for all.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Cuckooing {
     fingerprints: Fingerprints,
     per_table: bool,
@@ -32,11 +148,13 @@ impl Cuckooing {
 }
 
 impl Rule for Cuckooing {
-    const KINDS: &[Kind] = &[Kind::Cuckooing];
     const BY_PATTERN: bool = true;
 
-    fn new(spec: &Spec) -> Self {
-        Cuckooing { fingerprints: Fingerprints::new(spec.f), per_table: spec.tags == Tags::Table }
+    type Params = Params;
+
+    fn new(params: &Params) -> Self {
+        let fingerprints = Fingerprints::new(params.cells.f);
+        Cuckooing { fingerprints, per_table: params.tags == Tags::Table }
     }
 
     #[inline]
@@ -60,7 +178,7 @@ impl Rule for Cuckooing {
     ) -> Result<()> {
         filter.rng.stir(query);
         let size = libm::ceil(libm::log2(filter.len() as f64)).max(1.0) as usize;
-        let most = filter.spec().moves as usize * size;
+        let most = filter.params().moves as usize * size;
         let mut draft = Draft::default();
         for &(cell, stored) in colliding {
             let moved_already = draft.edit(cell).is_some_and(|now| now != Some(stored));

@@ -16,33 +16,154 @@
 //!
 //! With equal ranges the first value of each is left out: in function 0 it
 //! would be the empty cell, in the others the exception would cost more than
-//! it gives.
+//! it gives. The varying ranges are those of [`super::varying`].
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::marker::PhantomData;
+use core::str::FromStr;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::{Digest, reduce32};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::make::histogram;
+use crate::params::{self, Field, field, within};
 use crate::remote::Mirror;
-use crate::spec::{Kind, Spec};
 
 use super::hashes::Hashes;
 use super::mirrored::{Mirrored, Rule};
+use super::params::{Cells, Cuckoo, bins_within};
 use super::table::{Place, Table};
 
-/// Fingerprint functions and their ranges of cell values.
-#[derive(Clone, Copy)]
-pub struct Cyclic {
-    /// Bits of a fingerprint below the function's number.
-    below: u32,
-    /// Function 0 has every value below this one.
-    first_end: u64,
-    /// Functions that follow function 0.
-    others: u32,
-    /// The lowest value of an equal range is left out.
-    skip: u64,
+/// The parameters of "cyclic".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 with the selector | 12 |
+/// | `s` | selector bits, 1 to 8 | 1 |
+/// | `k` | tables, 2 to 16 | 4 |
+/// | `b` | cells per bin, 1 to 64 | 1 |
+/// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+    s: u32,
     retry: bool,
 }
 
-impl Cyclic {
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(4, 1), s: 1, retry: true }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "cyclic"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, k, b, search, full } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("s", &mut self.s),
+            field("k", k),
+            field("b", b),
+            field("retry", &mut self.retry),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_tables(1)?;
+        within("s", self.s, 1, 8)?;
+        self.cells.validate_fingerprint(self.s)
+    }
+
+    fn label(&self) -> String {
+        format!("cyclic-{}", self.s)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f + self.s
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn learned_unit(&self) -> Option<&'static str> {
+        Some("keys by selector")
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.k * self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
+
+impl From<Params> for Ranges {
+    fn from(Params { cells, s, retry }: Params) -> Self {
+        let first_end = 1 << cells.f;
+        Ranges { below: cells.f, first_end, others: (1 << s) - 1, skip: 1, retry }
+    }
+}
+
+/// Fingerprint functions and their ranges of cell values.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Ranges {
+    /// Bits of a fingerprint below the function's number.
+    pub(super) below: u32,
+    /// Function 0 has every value below this one.
+    pub(super) first_end: u64,
+    /// Functions that follow function 0.
+    pub(super) others: u32,
+    /// The lowest value of an equal range is left out.
+    pub(super) skip: u64,
+    pub(super) retry: bool,
+}
+
+impl Ranges {
     /// Which function made a value.
     #[inline(always)]
     fn selector(&self, value: u64) -> u32 {
@@ -99,41 +220,47 @@ impl Cyclic {
     }
 }
 
-impl Mirrored<Cyclic> {
+/// Ranges that are divided as the parameters say.
+#[derive(Clone, Copy)]
+#[doc(hidden)]
+pub struct Cyclic<P> {
+    ranges: Ranges,
+    params: PhantomData<P>,
+}
+
+impl<P: Cuckoo + Default + FromStr<Err = Error> + Into<Ranges>> Mirrored<Cyclic<P>> {
     /// The selector of each stored key, in order of cells: for statistics.
     pub fn selectors(&self) -> impl Iterator<Item = u32> + '_ {
-        self.table.occupied().map(|cell| self.rule.selector(self.table.get(cell)))
+        self.table.occupied().map(|cell| self.rule.ranges.selector(self.table.get(cell)))
     }
 }
 
-impl Rule for Cyclic {
-    const KINDS: &[Kind] = &[Kind::Cyclic, Kind::Varying];
+impl<P: Cuckoo + Default + FromStr<Err = Error> + Into<Ranges>> Rule for Cyclic<P> {
     const BY_PATTERN: bool = false;
 
-    fn new(spec: &Spec) -> Self {
-        let (below, first_end, others, skip) = match spec.kind {
-            Kind::Varying => {
-                let values = 1u64 << (spec.f + spec.s);
-                (spec.f - spec.r, values - (values >> spec.r), 1 << spec.s, 0)
-            }
-            _ => (spec.f, 1 << spec.f, (1 << spec.s) - 1, 1),
-        };
-        Cyclic { below, first_end, others, skip, retry: spec.retry }
+    type Params = P;
+
+    fn new(params: &P) -> Self {
+        Cyclic { ranges: (*params).into(), params: PhantomData }
+    }
+
+    fn learned(filter: &Mirrored<Self>) -> Vec<usize> {
+        histogram(filter.selectors().map(|selector| selector as usize))
     }
 
     #[inline]
     fn arrival(&self, hashes: Hashes, _: Place) -> u64 {
-        self.unadapted(hashes)
+        self.ranges.unadapted(hashes)
     }
 
     #[inline]
     fn holds(&self, value: u64, hashes: Hashes, _: Place) -> bool {
-        self.matches(value, hashes)
+        self.ranges.matches(value, hashes)
     }
 
     #[inline(always)]
     fn pattern(&self, hashes: Hashes, _: u32, lanes: &Lanes) -> u64 {
-        lanes.broadcast(self.unadapted(hashes))
+        lanes.broadcast(self.ranges.unadapted(hashes))
     }
 
     /// Each cell says for itself which fingerprint to compare with. Most never
@@ -142,9 +269,9 @@ impl Rule for Cyclic {
     fn in_bin(&self, cells: &Table, hashes: Hashes, _: u32, bin: usize, pattern: u64) -> bool {
         if cells.shape.slots == 1 {
             let value = cells.get(bin);
-            return value == pattern || self.matches_adapted(value, hashes);
+            return value == pattern || self.ranges.matches_adapted(value, hashes);
         }
-        cells.shape.cells_of(bin).any(|cell| self.matches(cells.get(cell), hashes))
+        cells.shape.cells_of(bin).any(|cell| self.ranges.matches(cells.get(cell), hashes))
     }
 
     fn fix(
@@ -153,13 +280,13 @@ impl Rule for Cyclic {
         colliding: &[(usize, Digest)],
         _: &mut dyn Mirror,
     ) -> Result<()> {
-        let rule = filter.rule;
+        let ranges = filter.rule.ranges;
         let query = filter.hashes(query);
         for &(cell, stored) in colliding {
             let stored = filter.hashes(stored);
-            let selector = rule.selector(filter.table.get(cell));
-            let next = rule.next(selector, query, stored);
-            filter.table.set(cell, rule.value(stored, next));
+            let selector = ranges.selector(filter.table.get(cell));
+            let next = ranges.next(selector, query, stored);
+            filter.table.set(cell, ranges.value(stored, next));
         }
         Ok(())
     }
@@ -173,20 +300,29 @@ mod tests {
     use super::super::table::EMPTY;
     use super::*;
 
+    fn ranges(text: &str) -> (Ranges, u32) {
+        fn of<P: Cuckoo + Into<Ranges>>(params: P) -> (Ranges, u32) {
+            (params.into(), params.cell_bits())
+        }
+        match text.parse::<Params>() {
+            Ok(params) => of(params),
+            Err(_) => of(text.parse::<super::super::varying::Params>().expect("a filter")),
+        }
+    }
+
     #[test]
     fn every_value_belongs_to_the_function_that_made_it() {
         for text in
             ["cyclic:f=3,s=1", "cyclic:f=4,s=3", "varying:f=4,s=2,r=1", "varying:f=5,s=0,r=3"]
         {
-            let spec: Spec = text.parse().expect("a filter");
-            let rule = Cyclic::new(&spec);
+            let (rule, bits) = ranges(text);
             let functions = rule.others + 1;
             let mut seen = vec![alloc::collections::BTreeSet::new(); functions as usize];
             for word in 0..4000u64 {
                 let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
                 for selector in 0..functions {
                     let value = rule.value(hashes, selector);
-                    assert!(value != EMPTY && value < 1 << spec.cell_bits(), "{text}: {value}");
+                    assert!(value != EMPTY && value < 1 << bits, "{text}: {value}");
                     assert_eq!(rule.selector(value), selector, "{text}: {value}");
                     seen[selector as usize].insert(value);
                 }

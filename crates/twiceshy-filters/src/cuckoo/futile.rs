@@ -3,7 +3,7 @@
 //! Building a filter again costs as much as all its insertions so far, and fails every
 //! time where digests pile up on a few bins: then each refused key would cost that much.
 
-use crate::spec::WhenFull;
+use crate::params::WhenFull;
 
 /// The number of keys with which building the filter again failed last.
 #[derive(Clone, Copy, Default)]

@@ -3,16 +3,23 @@
 use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::format::{Reader, Writer};
+use crate::params::MAX_BINS;
 use crate::rng::Rng;
-use crate::spec::Spec;
 use alloc::format;
 use alloc::string::ToString;
 
+use super::params::Cuckoo;
 use super::table::{Shape, Table};
 
 /// Begins a file: the numbers that every cuckoo filter has, and its cells.
-pub(crate) fn save(spec: &Spec, table: &Table, seed: u64, rng: &Rng, counts: &Stats) -> Writer {
-    let mut writer = Writer::new(&spec.to_string());
+pub(crate) fn save(
+    params: &impl Cuckoo,
+    table: &Table,
+    seed: u64,
+    rng: &Rng,
+    counts: &Stats,
+) -> Writer {
+    let mut writer = Writer::new(&params.to_string());
     writer.u64(table.shape.bins as u64);
     writer.u64(seed);
     writer.u64(rng.state);
@@ -52,15 +59,15 @@ impl Header {
 
     /// The saved cells, when they are as many as the shape has and the
     /// capacity is one that they can hold.
-    pub(crate) fn table(&self, spec: &Spec, shape: Shape, bytes: &[u8]) -> Result<Table> {
+    pub(crate) fn table(&self, params: &impl Cuckoo, shape: Shape, bytes: &[u8]) -> Result<Table> {
         let cells = (shape.tables as usize * shape.slots as usize).checked_mul(self.bins);
         cells
-            .filter(|_| (1..=Spec::MAX_BINS).contains(&self.bins))
+            .filter(|_| (1..=MAX_BINS).contains(&self.bins))
             .filter(|cells| (1..=*cells).contains(&self.counts.capacity))
-            .and_then(|_| Table::from_bytes(bytes, shape, spec.cell_bits()))
+            .and_then(|_| Table::from_bytes(bytes, shape, params.cell_bits()))
             .ok_or_else(|| {
                 Error::format(format!(
-                    "{} bytes of cells are not {} bins of {spec}",
+                    "{} bytes of cells are not {} bins of {params}",
                     bytes.len(),
                     self.bins
                 ))

@@ -14,98 +14,41 @@
 //! call, then made here: a failure at any point has changed nothing.
 
 use alloc::collections::BTreeSet;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use alloc::{format, vec};
 
-use crate::any::{Build, spec_of};
-use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, RemoteError, Result};
-use crate::filter::{Adapted, Filter, Stats};
+use crate::error::{Error, Result};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::Reader;
+use crate::make::{self, Build};
+use crate::params::{MAX_REBUILDS, Params as _, REBUILDS_PER_GROWTH, WhenFull, growth, too_small};
 use crate::remote::{MemoryMirror, Mirror, Write};
 use crate::rng::Rng;
-use crate::spec::{Kind, Spec, WhenFull};
 
 use super::futile::Futile;
 use super::hashes::Hashes;
 use super::header::{Header, save};
-use super::search::{self, Moves};
-use super::table::{EMPTY, Place, Shape, Table};
+use super::params::{Cells, Cuckoo};
+use super::table::{EMPTY, Shape, Table};
 use crate::batch::{Probes, in_batches, probe_in_ring};
 
-/// What a variant makes of the general filter.
-pub trait Rule: Copy + Sized {
-    /// The kinds that this rule serves.
-    const KINDS: &[Kind];
+mod moves;
+mod rule;
 
-    /// Whether a cell holds a digest if its value is what the pattern has there, and
-    /// never else: two bins are then compared at once.
-    const BY_PATTERN: bool;
-
-    /// The rule of a description.
-    fn new(spec: &Spec) -> Self;
-
-    /// What a digest leaves in a cell when it arrives there.
-    fn arrival(&self, hashes: Hashes, place: Place) -> u64;
-
-    /// Whether a cell's value may be what the digest left there.
-    #[inline]
-    fn holds(&self, value: u64, hashes: Hashes, place: Place) -> bool {
-        value == self.arrival(hashes, place)
-    }
-
-    /// What the digest would leave in every cell of its bin in `table`, where a
-    /// bin is a word of `lanes`.
-    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64;
-
-    /// The patterns of the first tables.
-    #[inline(always)]
-    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
-        core::array::from_fn(|table| self.pattern(hashes, table as u32, lanes))
-    }
-
-    /// Whether any cell of a bin may hold the digest, whose pattern there is
-    /// known if the bin is a word. Another one than this is not [`Rule::BY_PATTERN`].
-    #[inline(always)]
-    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
-        match cells.lanes() {
-            Some(lanes) => lanes.any_zero(cells.bin(bin, lanes) ^ pattern),
-            None => cells
-                .shape
-                .cells_of(bin)
-                .zip(0..)
-                .any(|(cell, slot)| self.holds(cells.get(cell), hashes, Place { table, slot })),
-        }
-    }
-
-    /// Changes the filter so that `query`, which collides with the digests in
-    /// these cells, collides no more.
-    fn fix(
-        filter: &mut Mirrored<Self>,
-        query: Digest,
-        colliding: &[(usize, Digest)],
-        remote: &mut dyn Mirror,
-    ) -> Result<()>;
-}
+pub use rule::Rule;
 
 /// A cuckoo filter with real hashes of the key and a [`Mirror`] as its remote.
 #[derive(Clone)]
-pub struct Mirrored<R> {
+pub struct Mirrored<R: Rule> {
     pub(crate) rule: R,
     pub(crate) table: Table,
     pub(crate) rng: Rng,
-    spec: Spec,
+    params: R::Params,
     pub(super) seed: u64,
     counts: Stats,
     futile: Futile,
-}
-
-/// A cell that is occupied in the filter and not in its mirror.
-fn orphan(cell: usize) -> RemoteError {
-    format!("cell {cell} is occupied in the filter and empty in its mirror; rebuild the filter")
-        .into()
 }
 
 /// A digest on its way through a query: its bin in every table.
@@ -116,7 +59,7 @@ pub(super) struct Probe<const TABLES: usize> {
 }
 
 /// Queries for a number of tables known when compiling.
-struct Located<'a, R, const TABLES: usize>(&'a Mirrored<R>);
+struct Located<'a, R: Rule, const TABLES: usize>(&'a Mirrored<R>);
 
 impl<R: Rule, const TABLES: usize> Probes for Located<'_, R, TABLES> {
     type Probe = Probe<TABLES>;
@@ -137,71 +80,28 @@ impl<R: Rule, const TABLES: usize> Probes for Located<'_, R, TABLES> {
     }
 }
 
-/// Where digests may move: the mirror says which they are.
-struct MirroredMoves<'a, R> {
-    filter: &'a Mirrored<R>,
-    remote: &'a mut dyn Mirror,
-    /// The cells that were asked for, and what is in them.
-    occupants: Vec<(usize, Digest)>,
-}
-
-impl<'a, R: Rule> Moves for MirroredMoves<'a, R> {
-    type Error = Error;
-
-    fn slots(&self) -> usize {
-        self.filter.table.shape.slots as usize
-    }
-
-    #[inline]
-    fn empty_cell(&self, bin: usize) -> Option<usize> {
-        self.filter.table.empty_cell(bin)
-    }
-
-    fn prefetch(&self, bin: usize) {
-        self.cells(bin).for_each(|cell| self.remote.prefetch(cell));
-    }
-
-    fn ways(
-        &mut self,
-        bin: usize,
-        cell: usize,
-    ) -> Result<impl Iterator<Item = usize> + use<'a, R>> {
-        let filter = self.filter;
-        let occupant = filter.occupant(cell, self.remote)?;
-        self.occupants.push((cell, occupant));
-        let (hashes, shape) = (filter.hashes(occupant), filter.table.shape);
-        let home = shape.table_of(bin);
-        let others = (0..shape.tables).filter(move |&table| table != home);
-        Ok(others.map(move |table| hashes.bin(table, &shape)))
-    }
-}
-
 impl<R: Rule> Mirrored<R> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(R::KINDS)?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &R::Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(R::KINDS)?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
-    fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
+    fn with_table(params: R::Params, table: Table, capacity: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        let rule = R::new(&spec);
+        let rule = R::new(&params);
         let (rng, futile) = (Rng::new(0), Futile::default());
-        Mirrored { rule, table, rng, spec, seed: 0, counts, futile }
+        Mirrored { rule, table, rng, params, seed: 0, counts, futile }
     }
 
     #[inline]
@@ -218,10 +118,6 @@ impl<R: Rule> Mirrored<R> {
     /// A digest's bins in all tables.
     fn bins(&self, hashes: Hashes) -> impl Iterator<Item = usize> {
         (0..self.table.shape.tables).map(move |table| self.bin(hashes, table))
-    }
-
-    pub(crate) fn spec(&self) -> &Spec {
-        &self.spec
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -292,14 +188,6 @@ impl<R: Rule> Mirrored<R> {
         Ok(None)
     }
 
-    /// The digest in a cell that is occupied here.
-    pub(crate) fn occupant(&self, cell: usize, remote: &mut dyn Mirror) -> Result<Digest> {
-        remote
-            .get(cell)
-            .and_then(|content| content.ok_or_else(|| orphan(cell)))
-            .map_err(Error::Remote)
-    }
-
     /// Puts digests into cells or empties cells, in the mirror and then here,
     /// and counts `kicks`.
     #[inline]
@@ -346,25 +234,6 @@ impl<R: Rule> Mirrored<R> {
         Ok(true)
     }
 
-    /// The moves that free a cell for `digest`, and its own.
-    #[cold]
-    fn make_room(&mut self, digest: Digest, remote: &mut dyn Mirror) -> Result<Option<Vec<Write>>> {
-        let starts: Vec<usize> = self.bins(self.hashes(digest)).collect();
-        let mut rng = self.rng.clone();
-        let mut moves = MirroredMoves { filter: self, remote, occupants: Vec::new() };
-        let path = search::path(self.spec.search, &starts, &mut rng, &mut moves)?;
-        let occupants = moves.occupants;
-        self.rng = rng;
-        let Some(path) = path else { return Ok(None) };
-        let occupant = |cell| {
-            let known = occupants.iter().find(|(at, _)| *at == cell);
-            known.expect("the search asked every occupant on its path").1
-        };
-        let mut writes = vec![(path[0], Some(digest))];
-        writes.extend(path.windows(2).map(|step| (step[1], Some(occupant(step[0])))));
-        Ok(Some(writes))
-    }
-
     /// Builds the filter anew from its remote, with `extra` as one more key,
     /// other hash functions and this many bins a table. `false`, and nothing
     /// has changed, when the keys do not fit after so many attempts.
@@ -382,7 +251,7 @@ impl<R: Rule> Mirrored<R> {
         digests.extend(extra);
         remote.visit(&mut |digest| digests.push(digest)).map_err(Error::Remote)?;
         for attempt in 1..=attempts {
-            let mut fresh = Self::empty(self.spec, capacity, bins);
+            let mut fresh = Self::empty(self.params, capacity, bins);
             if fresh.table.shape.cells() < digests.len() {
                 return Ok(false);
             }
@@ -411,23 +280,27 @@ impl<R: Rule> Mirrored<R> {
     /// when the keys do not fit with any hash functions tried.
     pub(crate) fn rehash(&mut self, remote: &mut dyn Mirror) -> Result<bool> {
         let (capacity, bins) = (self.counts.capacity, self.table.shape.bins);
-        self.renew(capacity, bins, None, Spec::MAX_REBUILDS, remote)
+        self.renew(capacity, bins, None, MAX_REBUILDS, remote)
     }
 }
 
 impl<R: Rule> Build for Mirrored<R> {
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
-        let shape = Shape { tables: spec.k, bins, slots: spec.b };
-        Self::with_table(spec, Table::new(shape, spec.cell_bits()), capacity)
+    type Params = R::Params;
+
+    fn empty(params: R::Params, capacity: usize, bins: usize) -> Self {
+        let Cells { k, b, .. } = *params.cells();
+        let table = Table::new(Shape { tables: k, bins, slots: b }, params.cell_bits());
+        Self::with_table(params, table, capacity)
     }
 
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
         let header = Header::read(&mut reader)?;
         let bytes = reader.block("the cells")?;
         reader.finish()?;
-        let shape = Shape { tables: spec.k, bins: header.bins, slots: spec.b };
-        let table = header.table(&spec, shape, bytes)?;
-        let mut filter = Self::with_table(spec, table, 0);
+        let Cells { k, b, .. } = *params.cells();
+        let shape = Shape { tables: k, bins: header.bins, slots: b };
+        let table = header.table(&params, shape, bytes)?;
+        let mut filter = Self::with_table(params, table, 0);
         filter.seed = header.seed;
         filter.rng = header.rng;
         filter.counts = header.counts;
@@ -436,9 +309,19 @@ impl<R: Rule> Build for Mirrored<R> {
         }
         Ok(filter)
     }
+
+    fn params(&self) -> R::Params {
+        self.params
+    }
+
+    fn learned(&self) -> Vec<usize> {
+        R::learned(self)
+    }
 }
 
-impl<R: Rule> Filter for Mirrored<R> {
+impl<R: Rule> Sealed for Mirrored<R> {}
+
+impl<R: Rule> DigestFilter for Mirrored<R> {
     type Remote = dyn Mirror;
 
     #[inline(always)]
@@ -477,26 +360,25 @@ impl<R: Rule> Filter for Mirrored<R> {
             return Ok(false);
         }
         let Stats { len, capacity, .. } = self.counts;
-        let futile = self.futile.applies(len, self.spec.full);
-        let grows_now = !futile && len >= self.spec.most_keys(capacity, usize::MAX);
+        let full = self.params.cells().full;
+        let futile = self.futile.applies(len, full);
+        let grows_now = !futile && len >= full.most_keys(capacity, usize::MAX);
         if !grows_now && self.place(digest, remote)? {
             return Ok(true);
         }
         let bins = self.table.shape.bins;
-        let renewed = match self.spec.full {
+        let renewed = match full {
             WhenFull::Error => false,
             _ if futile => false,
             WhenFull::Rebuild if len >= capacity => false,
-            WhenFull::Rebuild => {
-                self.renew(capacity, bins, Some(digest), Spec::MAX_REBUILDS, remote)?
-            }
+            WhenFull::Rebuild => self.renew(capacity, bins, Some(digest), MAX_REBUILDS, remote)?,
             WhenFull::Grow => {
-                let mut sizes = self.spec.growth(capacity.max(len), bins);
+                let mut sizes = growth(self.params, capacity.max(len), bins);
                 sizes.try_fold(false, |renewed, size| {
                     if renewed {
                         return Ok(renewed);
                     }
-                    let ((larger, more_bins), attempts) = (size?, Spec::REBUILDS_PER_GROWTH);
+                    let ((larger, more_bins), attempts) = (size?, REBUILDS_PER_GROWTH);
                     self.renew(larger, more_bins, Some(digest), attempts, remote)
                 })?
             }
@@ -549,32 +431,30 @@ impl<R: Rule> Filter for Mirrored<R> {
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
-        let bins = self.spec.bins_for(capacity)?;
-        if capacity >= self.counts.len
-            && self.renew(capacity, bins, None, Spec::MAX_REBUILDS, remote)?
-        {
+        let bins = self.params.bins_for(capacity)?;
+        if capacity >= self.counts.len && self.renew(capacity, bins, None, MAX_REBUILDS, remote)? {
             return Ok(());
         }
-        Err(self.spec.too_small(self.counts.len, capacity))
+        Err(too_small(&self.params, self.counts.len, capacity))
     }
 
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         if self.rehash(remote)? {
             return Ok(());
         }
-        Err(self.spec.too_small(self.counts.len, self.counts.capacity))
+        Err(too_small(&self.params, self.counts.len, self.counts.capacity))
     }
 
     fn stats(&self) -> Stats {
         Stats { cells: self.table.shape.cells(), bits: self.table.bits(), ..self.counts }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        save(&self.spec, &self.table, self.seed, &self.rng, &self.counts).finish()
+        save(&self.params, &self.table, self.seed, &self.rng, &self.counts).finish()
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {

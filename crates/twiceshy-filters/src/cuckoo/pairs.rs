@@ -11,7 +11,7 @@ use super::mirrored::{Mirrored, Probe, Rule};
 use super::table::Form;
 
 /// Queries of two tables by patterns, whose bins are words of a form.
-struct Pairs<'a, R> {
+struct Pairs<'a, R: Rule> {
     filter: &'a Mirrored<R>,
     form: Form,
     lanes: &'a Lanes,
@@ -78,16 +78,16 @@ mod tests {
 
     use super::*;
     use crate::cuckoo::{cuckooing, plain_full, swapping};
-    use crate::filter::{Adapted, Filter as _};
+    use crate::filter::{Adapted, DigestFilter as _};
+    use crate::params::Params as _;
     use crate::remote::MemoryMirror;
     use crate::rng::Rng;
-    use crate::spec::{Kind, Spec};
 
     /// Queries of two tables, one by one and many at once, against the query that
     /// takes one bin after the other.
     fn compare<R: Rule>(text: &str) {
-        let spec: Spec = text.parse().expect("a filter");
-        let mut filter = Mirrored::<R>::new(&spec, 2000).expect("a capacity");
+        let params: R::Params = text.parse().expect("a filter");
+        let mut filter = Mirrored::<R>::new(&params, 2000).expect("a capacity");
         let (mut mirror, mut rng) = (MemoryMirror::new(filter.stats().cells), Rng::new(1));
         let mut digests = || Digest::new([rng.next(), rng.next()]);
         let keys: Vec<Digest> = (0..1900).map(|_| digests()).collect();
@@ -107,7 +107,7 @@ mod tests {
             }
             // Keys change places and what they leave in their cells, and all hash functions.
             let mut fixed = 0;
-            while R::KINDS != [Kind::PlainFull] && fixed < 20 {
+            while params.adapts() && fixed < 20 {
                 let adapted = filter.adapt(digests(), &mut mirror).expect("in memory");
                 fixed += u32::from(adapted == Adapted::Fixed);
             }

@@ -13,34 +13,41 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::convert::Infallible;
+use core::str::FromStr;
 
-use crate::any::{Build, Grow, spec_of};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::Reader;
+use crate::make::{self, Build, Grow};
+use crate::params::{MAX_REBUILDS, Params as _, REBUILDS_PER_GROWTH, WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
 use crate::rng::Rng;
-use crate::spec::{Kind, Spec, WhenFull};
 
 use super::futile::Futile;
 use super::header::{Header, save};
-use super::search::{self, Moves};
+use super::params::Cuckoo;
 use super::stash::Stash;
 use super::table::{EMPTY, Form, Shape, Table};
 use crate::batch::{Probes, probe_in_ring};
 
+mod moves;
+
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
-    /// The kind that it makes.
-    const KIND: Kind;
-
     /// Whether what finds no cell may go to a stash.
     const STASHES: bool;
 
-    /// The pairing of a description and a number of bins.
-    fn new(spec: &Spec, bins: usize) -> Self;
+    /// What a filter with this pairing is made from.
+    type Params: Cuckoo + Default + FromStr<Err = Error>;
+
+    /// The pairing of these parameters and a number of bins.
+    fn new(params: &Self::Params, bins: usize) -> Self;
+
+    /// Entries of a subtable's stash.
+    fn stash(_: &Self::Params) -> u32 {
+        0
+    }
 
     /// A digest's first bin and its fingerprint, which is never zero.
     fn home(&self, digest: Digest) -> (usize, u64);
@@ -51,12 +58,12 @@ pub trait Pairing: Copy {
 
 /// A partial-key cuckoo filter, with an [`Ordered`] remote.
 #[derive(Clone)]
-pub struct PartialKey<P> {
+pub struct PartialKey<P: Pairing> {
     pairing: P,
     table: Table,
     stash: Stash,
     rng: Rng,
-    spec: Spec,
+    params: P::Params,
     seed: u64,
     counts: Stats,
     futile: Futile,
@@ -70,7 +77,7 @@ struct Homes {
 }
 
 /// A filter that many digests are asked of, and the form of its table.
-struct Asked<'a, P> {
+struct Asked<'a, P: Pairing> {
     filter: &'a PartialKey<P>,
     form: Form,
 }
@@ -94,77 +101,31 @@ impl<P: Pairing> Probes for Asked<'_, P> {
     }
 }
 
-/// Where fingerprints may move: only the table is asked.
-struct PartialMoves<'a, P> {
-    table: &'a Table,
-    pairing: P,
-}
-
-impl<P: Pairing> PartialMoves<'_, P> {
-    /// The other bin of the fingerprint in a cell of this bin.
-    #[inline]
-    fn other(&self, bin: usize, cell: usize) -> usize {
-        self.pairing.other(bin, self.table.get(cell))
-    }
-}
-
-impl<'a, P: Pairing> Moves for PartialMoves<'a, P> {
-    type Error = Infallible;
-
-    #[inline]
-    fn slots(&self) -> usize {
-        self.table.shape.slots as usize
-    }
-
-    #[inline]
-    fn empty_cell(&self, bin: usize) -> Option<usize> {
-        self.table.empty_cell(bin)
-    }
-
-    #[inline]
-    fn prefetch(&self, bin: usize) {
-        self.cells(bin).for_each(|cell| self.table.prefetch(self.other(bin, cell)));
-    }
-
-    #[inline]
-    fn ways(
-        &mut self,
-        bin: usize,
-        cell: usize,
-    ) -> Result<impl Iterator<Item = usize> + use<'a, P>, Infallible> {
-        Ok(core::iter::once(self.other(bin, cell)))
-    }
-}
-
 impl<P: Pairing> PartialKey<P> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(&[P::KIND])?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &P::Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(&[P::KIND])?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
-    fn with_table(spec: Spec, table: Table, capacity: usize) -> Self {
+    fn with_table(params: P::Params, table: Table, capacity: usize) -> Self {
         let bins = table.shape.bins;
         PartialKey {
-            pairing: P::new(&spec, bins),
+            pairing: P::new(&params, bins),
             table,
-            stash: Stash::new(&spec, bins),
+            stash: Stash::new(P::stash(&params), params.cells().f, bins),
             rng: Rng::new(0),
-            spec,
+            params,
             seed: 0,
             counts: Stats { capacity, ..Stats::default() },
             futile: Futile::default(),
@@ -208,7 +169,7 @@ impl<P: Pairing> PartialKey<P> {
     /// nothing has changed, when there is no room.
     ///
     /// A filter is used with a remote or without. Whatever builds it anew
-    /// ([`Filter::grow`], [`Filter::rebuild`]) knows the remote's keys only, and
+    /// ([`DigestFilter::grow`], [`DigestFilter::rebuild`]) knows the remote's keys only, and
     /// forgets those that were added here.
     #[inline]
     pub fn add(&mut self, digest: Digest) -> bool {
@@ -268,19 +229,6 @@ impl<P: Pairing> PartialKey<P> {
         true
     }
 
-    /// Moves fingerprints so that a cell of the two bins is free.
-    fn make_room(&mut self, homes: Homes) -> Option<usize> {
-        let mut moves = PartialMoves { table: &self.table, pairing: self.pairing };
-        let Ok(path) = search::path(self.spec.search, &homes.bins, &mut self.rng, &mut moves);
-        let path = path?;
-        for step in path.windows(2).rev() {
-            let moved = self.table.get(step[0]);
-            self.table.set(step[1], moved);
-        }
-        self.counts.kicks += path.len() as u64 - 1;
-        Some(path[0])
-    }
-
     /// A filter of all digests of the remote and `extra`, with other hash
     /// functions and this many bins; `None` when they do not fit after so many attempts.
     fn renewed(
@@ -292,7 +240,7 @@ impl<P: Pairing> PartialKey<P> {
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
         for attempt in 1..=attempts {
-            let mut fresh = Self::empty(self.spec, capacity, bins);
+            let mut fresh = Self::empty(self.params, capacity, bins);
             fresh.seed = self.seed.wrapping_add(attempt);
             fresh.rng = self.rng.clone();
             let mut all_added = extra.is_none_or(|digest| fresh.add(digest));
@@ -311,23 +259,25 @@ impl<P: Pairing> PartialKey<P> {
 }
 
 impl<P: Pairing> Build for PartialKey<P> {
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
-        let shape = Shape { tables: 1, bins, slots: spec.b };
-        Self::with_table(spec, Table::new(shape, spec.cell_bits()), capacity)
+    type Params = P::Params;
+
+    fn empty(params: P::Params, capacity: usize, bins: usize) -> Self {
+        let shape = Shape { tables: 1, bins, slots: params.cells().b };
+        Self::with_table(params, Table::new(shape, params.cell_bits()), capacity)
     }
 
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn read(params: P::Params, mut reader: Reader<'_>) -> Result<Self> {
         let header = Header::read(&mut reader)?;
         let bytes = reader.block("the cells")?;
-        let shape = Shape { tables: 1, bins: header.bins, slots: spec.b };
-        if !spec.accepts_bins(header.bins) {
+        let shape = Shape { tables: 1, bins: header.bins, slots: params.cells().b };
+        if header.bins == 0 || !header.bins.is_multiple_of(params.bin_step()) {
             return Err(Error::format(format!(
-                "{} bins are no whole subtables of {spec}",
+                "{} bins are no whole subtables of {params}",
                 header.bins
             )));
         }
-        let table = header.table(&spec, shape, bytes)?;
-        let mut filter = Self::with_table(spec, table, 0);
+        let table = header.table(&params, shape, bytes)?;
+        let mut filter = Self::with_table(params, table, 0);
         filter.stash.read(&mut reader)?;
         reader.finish()?;
         filter.seed = header.seed;
@@ -339,18 +289,24 @@ impl<P: Pairing> Build for PartialKey<P> {
         }
         Ok(filter)
     }
+
+    fn params(&self) -> P::Params {
+        self.params
+    }
 }
 
 impl<P: Pairing> Grow for PartialKey<P> {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let bins = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, bins, None, Spec::MAX_REBUILDS, remote)?;
+        let bins = self.params.bins_for(capacity)?;
+        let renewed = self.renewed(capacity, bins, None, MAX_REBUILDS, remote)?;
         let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
-        fits.ok_or_else(|| self.spec.too_small(self.counts.len, capacity))
+        fits.ok_or_else(|| too_small(&self.params, self.counts.len, capacity))
     }
 }
 
-impl<P: Pairing> Filter for PartialKey<P> {
+impl<P: Pairing> Sealed for PartialKey<P> {}
+
+impl<P: Pairing> DigestFilter for PartialKey<P> {
     type Remote = dyn Ordered;
 
     #[inline(always)]
@@ -383,26 +339,27 @@ impl<P: Pairing> Filter for PartialKey<P> {
             return Ok(false);
         }
         let Stats { len, capacity, .. } = self.counts;
-        let futile = self.futile.applies(len, self.spec.full);
-        let grows_now = !futile && len >= self.spec.most_keys(capacity, usize::MAX);
+        let full = self.params.cells().full;
+        let futile = self.futile.applies(len, full);
+        let grows_now = !futile && len >= full.most_keys(capacity, usize::MAX);
         if !grows_now && self.add_to_both(digest, remote)? {
             return Ok(true);
         }
         let bins = self.table.shape.bins;
-        let renewed = match self.spec.full {
+        let renewed = match full {
             WhenFull::Error => None,
             _ if futile => None,
             WhenFull::Rebuild if len >= capacity => None,
             WhenFull::Rebuild => {
-                self.renewed(capacity, bins, Some(digest), Spec::MAX_REBUILDS, remote)?
+                self.renewed(capacity, bins, Some(digest), MAX_REBUILDS, remote)?
             }
             WhenFull::Grow => {
-                let mut sizes = self.spec.growth(capacity.max(len), bins);
+                let mut sizes = growth(self.params, capacity.max(len), bins);
                 sizes.try_fold(None, |renewed, size| {
                     if renewed.is_some() {
                         return Ok(renewed);
                     }
-                    let ((larger, more_bins), attempts) = (size?, Spec::REBUILDS_PER_GROWTH);
+                    let ((larger, more_bins), attempts) = (size?, REBUILDS_PER_GROWTH);
                     self.renewed(larger, more_bins, Some(digest), attempts, remote)
                 })?
             }
@@ -447,9 +404,8 @@ impl<P: Pairing> Filter for PartialKey<P> {
 
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let Stats { len, capacity, .. } = self.counts;
-        let renewed =
-            self.renewed(capacity, self.table.shape.bins, None, Spec::MAX_REBUILDS, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(len, capacity))?;
+        let renewed = self.renewed(capacity, self.table.shape.bins, None, MAX_REBUILDS, remote)?;
+        *self = renewed.ok_or_else(|| too_small(&self.params, len, capacity))?;
         Ok(())
     }
 
@@ -462,12 +418,12 @@ impl<P: Pairing> Filter for PartialKey<P> {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = save(&self.spec, &self.table, self.seed, &self.rng, &self.counts);
+        let mut writer = save(&self.params, &self.table, self.seed, &self.rng, &self.counts);
         self.stash.write(&mut writer);
         writer.finish()
     }

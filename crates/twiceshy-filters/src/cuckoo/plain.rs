@@ -6,25 +6,116 @@
 //! Here it is `h2(fingerprint) - bin` modulo the number of bins: as much its
 //! own inverse, for any number of them.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
 use crate::digest::{Digest, mix, reduce64};
-use crate::spec::{Kind, Spec};
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field};
 
 use super::hashes::Fingerprints;
+use super::params::{Cells, Cuckoo, bins_within};
 use super::partial::Pairing;
+
+/// The parameters of "plain".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 | 12 |
+/// | `b` | cells per bin, 1 to 64 | 4 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(2, 4) }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "plain"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, b, search, full, .. } = &mut self.cells;
+        vec![field("f", f), field("b", b), field("search", search), field("full", full)]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_slots(1)?;
+        self.cells.validate_fingerprint(0)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        false
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
 
 /// The other bin mirrors the first about a point that the fingerprint gives.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Reflection {
     bins: usize,
     fingerprints: Fingerprints,
 }
 
 impl Pairing for Reflection {
-    const KIND: Kind = Kind::Plain;
     const STASHES: bool = false;
 
-    fn new(spec: &Spec, bins: usize) -> Self {
-        Reflection { bins, fingerprints: Fingerprints::new(spec.f) }
+    type Params = Params;
+
+    fn new(params: &Params, bins: usize) -> Self {
+        Reflection { bins, fingerprints: Fingerprints::new(params.cells.f) }
     }
 
     #[inline]

@@ -4,28 +4,125 @@
 //! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 4.1
 //! (the baseline, d = 4, c = 1).
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field};
 use crate::remote::Mirror;
-use crate::spec::{Kind, Spec};
 
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
+use super::params::{Cells, Cuckoo, bins_within};
 use super::table::Place;
+
+/// The parameters of "plain-full".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 | 12 |
+/// | `k` | tables, 2 to 16 | 4 |
+/// | `b` | cells per bin, 1 to 64 | 1 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(4, 1) }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "plain-full"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, k, b, search, full } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("k", k),
+            field("b", b),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_tables(1)?;
+        self.cells.validate_fingerprint(0)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        false
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.k * self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
 
 /// One fingerprint, wherever the key sits.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct PlainFull {
     fingerprints: Fingerprints,
 }
 
 impl Rule for PlainFull {
-    const KINDS: &[Kind] = &[Kind::PlainFull];
     const BY_PATTERN: bool = true;
 
-    fn new(spec: &Spec) -> Self {
-        PlainFull { fingerprints: Fingerprints::new(spec.f) }
+    type Params = Params;
+
+    fn new(params: &Params) -> Self {
+        PlainFull { fingerprints: Fingerprints::new(params.cells.f) }
     }
 
     #[inline]

@@ -12,6 +12,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::params::Word;
 use crate::rng::Rng;
 
 /// How a full bin's occupants are asked for a way out.
@@ -19,6 +20,11 @@ use crate::rng::Rng;
 pub(crate) enum Search {
     BreadthFirst,
     RandomWalk,
+}
+
+impl Word for Search {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
 }
 
 /// Cells a breadth-first search may look into before it gives up.

@@ -9,14 +9,153 @@
 //! place of these cliques, with a fingerprint as the name of an edge; nobody
 //! has needed one, and it is not built here.
 
-use crate::digest::{Digest, reduce64};
-use crate::spec::{Kind, Spec};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 
+use crate::bits::packed::Packed;
+use crate::digest::{Digest, reduce64};
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field, within};
+
+use super::bounds;
 use super::hashes::Fingerprints;
+use super::params::{Cells, Cuckoo, bins_within};
 use super::partial::Pairing;
+
+/// The parameters of "simplified".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 24 | 12 |
+/// | `b` | cells per bin, 1 to 64 | 4 |
+/// | `stash` | stashed fingerprints per subtable, 0 for no stash | 1024 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+    stash: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(2, 4), stash: 1024 }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "simplified"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, b, search, full, .. } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("b", b),
+            field("stash", &mut self.stash),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_slots(1)?;
+        within("f", self.cells.f, 2, 24)?;
+        within("stash", self.stash, 0, 1 << 20)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        false
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.b
+    }
+
+    fn bin_step(&self) -> usize {
+        1 << self.cells.f
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
+    /// A stash is counted with what does not fit subtables that can be filled to 0.975
+    /// (they can be filled further), and three standard deviations more.
+    fn expected_bits(&self, bins: usize, keys: usize) -> usize {
+        let step = params::Params::bin_step(self);
+        let cells = Packed::bits_for(bins * self.cells.b as usize, self.cells.f);
+        if self.stash == 0 {
+            return cells;
+        }
+        let subtables = bins / step;
+        let placeable = 0.975 * (step * self.cells.b as usize) as f64;
+        let (mean, square) = bounds::surplus(keys as f64 / subtables as f64, placeable);
+        let entries = subtables as f64 * mean + 3.0 * libm::sqrt(subtables as f64 * square);
+        cells + (subtables * size_of::<Vec<u64>>() + libm::ceil(entries) as usize * 8) * 8
+    }
+}
+
+impl Params {
+    /// The parameters of Theorem 4.3 for `keys` keys, and the bins that they take.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] where the theorem promises nothing, or asks for a fingerprint that
+    /// is too long.
+    pub(crate) fn guaranteed(keys: usize, slots: u32, exponent: f64) -> Result<(Self, usize)> {
+        let mut params = Params::default();
+        params.cells.b = slots;
+        let promised = bounds::theorem_4_3(keys, slots, exponent).ok_or_else(|| {
+            let reason = "Theorem 4.3 promises no load for these; use 4 cells a bin or more";
+            Error::spec(params.to_string(), reason)
+        })?;
+        let params = params::Params::with(params, "f", promised.fingerprint_bits)?;
+        let bins = promised.bins.next_multiple_of(params::Params::bin_step(&params));
+        Ok((params, bins))
+    }
+}
 
 /// The other bin is in the same subtable, the fingerprint away.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Difference {
     subtables: u64,
     width: u32,
@@ -24,12 +163,18 @@ pub struct Difference {
 }
 
 impl Pairing for Difference {
-    const KIND: Kind = Kind::Simplified;
     const STASHES: bool = true;
 
-    fn new(spec: &Spec, bins: usize) -> Self {
-        let fingerprints = Fingerprints::new(spec.f);
-        Difference { subtables: (bins >> spec.f) as u64, width: spec.f, fingerprints }
+    type Params = Params;
+
+    fn new(params: &Params, bins: usize) -> Self {
+        let width = params.cells.f;
+        let fingerprints = Fingerprints::new(width);
+        Difference { subtables: (bins >> width) as u64, width, fingerprints }
+    }
+
+    fn stash(params: &Params) -> u32 {
+        params.stash
     }
 
     #[inline]

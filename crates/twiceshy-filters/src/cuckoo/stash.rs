@@ -7,7 +7,6 @@
 
 use crate::error::{Error, Result};
 use crate::format::{Reader, Writer};
-use crate::spec::Spec;
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -32,14 +31,11 @@ struct Entry {
 }
 
 impl Stash {
-    pub(crate) fn new(spec: &Spec, bins: usize) -> Self {
-        let subtables = if spec.stash == 0 { 0 } else { bins >> spec.f };
-        Stash {
-            subtables: vec![Vec::new(); subtables],
-            len: 0,
-            most: spec.stash as usize,
-            width: spec.f,
-        }
+    /// One for fingerprints of `width` bits in so many bins, with up to `most` entries
+    /// per subtable.
+    pub(crate) fn new(most: u32, width: u32, bins: usize) -> Self {
+        let subtables = if most == 0 { 0 } else { bins >> width };
+        Stash { subtables: vec![Vec::new(); subtables], len: 0, most: most as usize, width }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -8,20 +8,118 @@
 //! next `b * f` bits of its digest, laid out as the bin is: a query is one xor
 //! and one test for a zero lane.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field};
 use crate::remote::Mirror;
-use crate::spec::{Kind, Spec};
-use alloc::vec::Vec;
 
 use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
+use super::params::{Cells, Cuckoo, bins_within};
 use super::table::Place;
+
+/// The parameters of "swapping".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, 2 to 32 | 12 |
+/// | `k` | tables, 2 to 16 | 2 |
+/// | `b` | cells per bin, 2 to 64 | 4 |
+/// | `retry` | 1: adapting avoids a position in which the query still collides | 1 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+    retry: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(2, 4), retry: true }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "swapping"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, k, b, search, full } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("k", k),
+            field("b", b),
+            field("retry", &mut self.retry),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_tables(2)?;
+        self.cells.validate_fingerprint(0)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.k * self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
 
 /// One fingerprint for each position in a bin.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Swapping {
     fingerprints: Fingerprints,
     lanes: Option<Lanes>,
@@ -52,14 +150,16 @@ fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
 }
 
 impl Rule for Swapping {
-    const KINDS: &[Kind] = &[Kind::Swapping];
     const BY_PATTERN: bool = true;
 
-    fn new(spec: &Spec) -> Self {
+    type Params = Params;
+
+    fn new(params: &Params) -> Self {
+        let Cells { f, b, .. } = params.cells;
         Swapping {
-            fingerprints: Fingerprints::new(spec.f),
-            lanes: Lanes::new(spec.b, spec.f),
-            retry: spec.retry,
+            fingerprints: Fingerprints::new(f),
+            lanes: Lanes::new(b, f),
+            retry: params.retry,
         }
     }
 

@@ -21,24 +21,22 @@
 //! How a change is planned and made is in `adaptive/changes.rs`; how a key that is
 //! removed and inserted again keeps what it has learned, in `adaptive/departed.rs`.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::ops::{Range, RangeInclusive};
 
-use crate::any::{Build, Grow, spec_of};
-use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
-use crate::bits::word::{Words, Work, WorkOn, tuned, tuned_on};
+use crate::bits::word::{tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
-use crate::format::{Reader, Writer};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
+use crate::format::Writer;
+use crate::make::{self, Grow};
+use crate::params::{WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use crate::spec::{Spec, WhenFull};
 
-use super::append::runs_of;
-use super::block::{Layout, SLOTS, Within};
-use super::glance::ByteBlocks;
+use super::block::SLOTS;
+use super::params::Adapting as _;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
@@ -46,16 +44,20 @@ use super::runs::{Gap, Runs};
 mod changes;
 mod departed;
 mod growth;
+mod made;
+mod queries;
 
 use changes::{blocks_of, number_among, within};
 use departed::Departed;
+use made::Past;
+use queries::{Queries, Query};
 
 /// A quotient filter that learns from false positives, with an [`Ordered`]
 /// remote.
 ///
 /// ```
 /// use twiceshy_filters::quotient::Telescoping;
-/// use twiceshy_filters::{Adapted, Filter, KeyHasher};
+/// use twiceshy_filters::{Adapted, DigestFilter, KeyHasher};
 /// use twiceshy_filters::remote::{MemorySet, Ordered};
 /// let mut filter = Telescoping::new(&"telescoping:f=8".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
@@ -72,11 +74,11 @@ use departed::Departed;
 /// # Ok::<(), twiceshy_filters::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Adaptive<R> {
+pub struct Adaptive<R: Rule> {
     rule: R,
     pub(super) runs: Runs,
     departed: Departed,
-    spec: Spec,
+    params: R::Params,
     counts: Stats,
 }
 
@@ -84,26 +86,21 @@ impl<R: Rule> Adaptive<R> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(R::KINDS)?;
-        spec.validate()?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &R::Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(R::KINDS)?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
-    /// [`Filter::adapt`] for a caller who has read the stored digests of the
-    /// query's [range](Filter::range), in order, to prove it absent: no
+    /// [`DigestFilter::adapt`] for a caller who has read the stored digests of the
+    /// query's [range](DigestFilter::range), in order, to prove it absent: no
     /// further access, unless a block's budget is spent and its remainders have
     /// to be recomputed, or the list cannot be that of the range. A list that was
     /// right once and is no longer may cost false negatives.
@@ -139,22 +136,6 @@ impl<R: Rule> Adaptive<R> {
         self.fix(&place, stored, remote)
     }
 
-    /// How many codes a query has to decode, which most do not at all.
-    #[must_use]
-    pub fn decodes(&self, digest: Digest) -> usize {
-        let place = self.place(digest);
-        let Some(mut run) = self.runs.run(place.quotient) else { return 0 };
-        let mut decodes = 0;
-        let _ = run.any(|slot| {
-            let remainder = self.runs.remainder(slot);
-            let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
-            let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
-            decodes += usize::from(decodes_here);
-            self.slot_holds(slot, remainder, &place)
-        });
-        decodes
-    }
-
     /// What each occupied slot has learned, in order: for statistics.
     pub fn symbols(&self) -> impl Iterator<Item = R::Symbol> + '_ {
         let mut last = None;
@@ -174,43 +155,6 @@ impl<R: Rule> Adaptive<R> {
 
     fn holds(&self, place: &Place) -> bool {
         self.contains(place.digest)
-    }
-
-    #[inline(always)]
-    fn holds_with(&self, words: impl Words, place: &Place) -> bool {
-        match self.runs.find_near(words, place.quotient).1 {
-            Some(run) => self.holds_in(words, run, place),
-            None => words.apart(FarQuery { filter: self }, place.digest.words().into()),
-        }
-    }
-
-    /// Whether the digest's run, which this is, has a slot that may be its. All
-    /// that is not done at once is out of line, behind it, and told bare numbers:
-    /// most queries then end without a call, and stay in registers.
-    #[inline(always)]
-    fn holds_in(&self, words: impl Words, run: Within, place: &Place) -> bool {
-        let [first, second] = place.digest.words();
-        let at_once = self.rule.may_be_in_at_once(words, &self.runs, run, place);
-        let Range { start, end } = run.slots();
-        match at_once {
-            Some(false) => false,
-            Some(true) => self.look_at_match(start, end, first, second),
-            None => words.apart(Search { filter: self }, (start..end, [first, second])),
-        }
-    }
-
-    /// [`Adaptive::look`] at a run of which it was seen at once that it matches.
-    #[inline(never)]
-    fn look_at_match(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        self.rule.none_has_learned(&self.runs, Within::of(&(start..end)))
-            || self.look(start, end, first, second)
-    }
-
-    /// [`Adaptive::run_holds`] for the few queries that have to know.
-    #[cold]
-    #[inline(never)]
-    fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        self.run_holds(&(start..end), &self.place(Digest::new([first, second])))
     }
 
     /// Whether a run has a slot that may be the digest's.
@@ -266,7 +210,7 @@ impl<R: Rule> Adaptive<R> {
     /// Whether the next key makes it grow, or is handed back.
     fn is_full(&self) -> bool {
         let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
-        self.runs.len() >= self.spec.most_keys(capacity, slots)
+        self.runs.len() >= self.params.slots().full.most_keys(capacity, slots)
     }
 
     /// Where a digest's slot comes if that is all there is to do, as it mostly is
@@ -276,246 +220,15 @@ impl<R: Rule> Adaptive<R> {
         if self.is_full() {
             return None;
         }
-        let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.spec.f))?;
+        let gap = self.runs.gap_in_order(place.quotient, place.remainder(self.params.slots().f))?;
         let mut blocks = gap.start / SLOTS..=gap.shift.to / SLOTS;
         blocks.all(|block| self.untouched(block)).then_some(gap)
     }
-
-    /// A filter of all digests of the remote and `extra`, with this many slots;
-    /// `None` when they are too many.
-    fn renewed(
-        &self,
-        capacity: usize,
-        slots: usize,
-        extra: Option<Digest>,
-        past: Past,
-        remote: &mut dyn Ordered,
-    ) -> Result<Option<Self>> {
-        let (width, extra_bytes) = (self.spec.f, self.spec.state_bytes());
-        let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
-        let counts = Stats { capacity, ..Stats::default() };
-        let (rule, departed) = (self.rule.clone(), Departed::default());
-        let mut fresh = Adaptive { rule, runs, departed, spec: self.spec, counts };
-        if let Some(digest) = extra {
-            if fresh.runs.len() == slots {
-                return Ok(None);
-            }
-            let place = fresh.place(digest);
-            let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
-        }
-        if past == Past::Kept {
-            self.teach(&mut fresh, extra, remote)?;
-        }
-        let old = self.counts;
-        fresh.counts = Stats {
-            rebuilds: old.rebuilds + 1,
-            kicks: old.kicks,
-            adaptations: old.adaptations,
-            spent: old.spent,
-            ..fresh.counts
-        };
-        Ok(Some(fresh))
-    }
-
-    /// What has to hold without a look at the remote.
-    fn check_states(&self) -> Result<(), String> {
-        let mut used = vec![false; self.runs.block_count() * SLOTS];
-        self.runs.iter().flat_map(|(_, run)| run).for_each(|slot| used[slot] = true);
-        for (block, used) in used.chunks(SLOTS).enumerate() {
-            let learned = self.learned(block);
-            let stray = |&slot: &usize| !used[slot] && learned.slots[slot] != R::Symbol::default();
-            if let Some(slot) = (0..SLOTS).find(stray) {
-                return Err(format!("slot {slot} of block {block} is empty and has learned"));
-            }
-            if self.rule.encode(&learned).is_none() {
-                return Err(format!("block {block} has learned more than it can"));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// What becomes of what was learned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Past {
-    Kept,
-    Forgotten,
-}
+impl<R: Rule> Sealed for Adaptive<R> {}
 
-/// [`Filter::contains`] of a digest's two words.
-struct Query<'a, R> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
-        self.filter.holds_with(words, &self.filter.place(Digest::new([first, second])))
-    }
-}
-
-/// [`Filter::contains`] of a digest's two words, wherever its run is.
-struct FarQuery<'a, R> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (first, second): (u64, u64)) -> bool {
-        let place = self.filter.place(Digest::new([first, second]));
-        let run = self.filter.runs.find_far(words, place.quotient);
-        self.filter.holds_in(words, Within::of(&run), &place)
-    }
-}
-
-/// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
-struct Search<'a, R> {
-    filter: &'a Adaptive<R>,
-}
-
-impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run_on(self, words: impl Words, (run, digest): (Range<usize>, [u64; 2])) -> bool {
-        let Adaptive { rule, runs, .. } = self.filter;
-        let place = self.filter.place(Digest::new(digest));
-        rule.may_be_in(words, runs, &run, &place)
-            && self.filter.look(run.start, run.end, digest[0], digest[1])
-    }
-}
-
-/// [`Filter::contains_many`].
-struct Queries<'a, R> {
-    filter: &'a Adaptive<R>,
-    digests: &'a [Digest],
-    found: &'a mut [bool],
-}
-
-impl<R: Rule> Work for Queries<'_, R> {
-    type Outcome = ();
-
-    #[inline(always)]
-    fn run(self, words: impl Words) {
-        let Queries { filter, digests, found } = self;
-        match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words }),
-        }
-    }
-}
-
-/// The steps of many queries.
-struct Probing<'a, R, W> {
-    filter: &'a Adaptive<R>,
-    words: W,
-}
-
-impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
-    type Probe = Place;
-
-    #[inline(always)]
-    fn locate(&self, digest: Digest) -> Place {
-        self.filter.place(digest)
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, place: &Place) {
-        self.filter.runs.prefetch(place.quotient);
-        if R::EVERY_QUERY_READS_STATE {
-            self.filter.runs.prefetch_extra(place.quotient);
-        }
-    }
-
-    #[inline(always)]
-    fn test(&self, place: &Place) -> bool {
-        self.filter.holds_with(self.words, place)
-    }
-}
-
-/// The steps of many queries where remainders have a byte.
-struct Glancing<'a, R, W> {
-    filter: &'a Adaptive<R>,
-    words: W,
-    blocks: ByteBlocks<'a>,
-}
-
-impl<R: Rule, W: Words> Glances for Glancing<'_, R, W> {
-    #[inline(always)]
-    fn prefetch(&self, digest: Digest) {
-        self.blocks.prefetch(self.filter.place(digest).quotient);
-    }
-
-    /// Whatever may be there is left open: what it has learned has to be looked at.
-    #[inline(always)]
-    fn glance(&self, digest: Digest) -> Glance {
-        let place = self.filter.place(digest);
-        let seen = self.blocks.glance(self.words, place.quotient);
-        let may_be = self.filter.rule.may_be_among(self.words, seen.slots, &place);
-        Glance { found: false, open: seen.occupied & (seen.far | may_be) }
-    }
-
-    #[inline(always)]
-    fn test(&self, digest: Digest) -> bool {
-        self.filter.holds_with(self.words, &self.filter.place(digest))
-    }
-}
-
-impl<R: Rule> Build for Adaptive<R> {
-    /// A filter's bins are its slots.
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
-        let counts = Stats { capacity, ..Stats::default() };
-        let runs = Runs::new(bins, spec.f, spec.state_bytes());
-        Adaptive { rule: R::new(&spec), runs, departed: Departed::default(), spec, counts }
-    }
-
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            adaptations: reader.counter("the adaptations")?,
-            spent: reader.counter("the spent blocks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=Spec::MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs =
-            Runs::from_bytes(blocks, slots, spec.f, spec.state_bytes()).map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
-        let (rule, departed) = (R::new(&spec), Departed::default());
-        let filter = Adaptive { rule, runs, departed, spec, counts };
-        filter.check_states().map_err(Error::format)?;
-        Ok(filter)
-    }
-}
-
-impl<R: Rule> Grow for Adaptive<R> {
-    fn layout(&self) -> Option<Layout> {
-        Some(self.runs.layout())
-    }
-
-    fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let slots = self.spec.bins_for(capacity)?;
-        let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
-    }
-}
-
-impl<R: Rule> Filter for Adaptive<R> {
+impl<R: Rule> DigestFilter for Adaptive<R> {
     type Remote = dyn Ordered;
 
     #[inline]
@@ -536,7 +249,7 @@ impl<R: Rule> Filter for Adaptive<R> {
             && self.departed.recall(digest, 0) == 0
         {
             remote.insert(digest).map_err(Error::Remote)?;
-            let shift = self.runs.fill(gap, place.remainder(self.spec.f));
+            let shift = self.runs.fill(gap, place.remainder(self.params.slots().f));
             self.counts.kicks += (shift.to - shift.from) as u64;
             return Ok(true);
         }
@@ -547,7 +260,7 @@ impl<R: Rule> Filter for Adaptive<R> {
                 if self.run_holds(&run, &place) && stored(digest, remote)? {
                     return Ok(false);
                 }
-                self.runs.count_up_to(run, place.remainder(self.spec.f))
+                self.runs.count_up_to(run, place.remainder(self.params.slots().f))
             }
             Some(run) => {
                 let stored = self.digests(place.quotient..=place.quotient, remote)?;
@@ -562,11 +275,11 @@ impl<R: Rule> Filter for Adaptive<R> {
             return Ok(true);
         }
         let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if self.spec.full != WhenFull::Grow {
+        if self.params.slots().full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
         // Half as many slots again always have room for one more key.
-        let size = self.spec.growth(capacity.max(len), slots).next();
+        let size = growth(self.params, capacity.max(len), slots).next();
         let (larger, more_slots) = size.expect("there is a next size")?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
@@ -643,7 +356,7 @@ impl<R: Rule> Filter for Adaptive<R> {
         let capacity = self.counts.capacity;
         let renewed =
             self.renewed(capacity, self.runs.quotients(), None, Past::Forgotten, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = renewed.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))?;
         Ok(())
     }
 
@@ -656,12 +369,12 @@ impl<R: Rule> Filter for Adaptive<R> {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
+        let mut writer = Writer::new(&self.params.to_string());
         writer.u64(self.runs.quotients() as u64);
         writer.u64(self.runs.len() as u64);
         writer.u64(self.counts.capacity as u64);

@@ -7,33 +7,124 @@
 //! code. Remainders never change, so a spent block drops its extensions and asks
 //! nobody.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
+use core::str::FromStr;
 
 use crate::bits::word::Words;
+use crate::code::BlockCode;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
-use crate::spec::{Kind, Spec};
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field};
 
-use super::BlockCode;
 use super::block::{Bytes, Within};
+use super::params::{Adapting, Slots, validate_budget};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
 
-/// Extensions in one arithmetic code a block.
+/// The parameters of "extension".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a remainder, 1 to 32 | 8 |
+/// | `budget` | bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
+/// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    slots: Slots,
+    budget: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { slots: Slots::USUAL, budget: 56 }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "extension"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Slots { f, full } = &mut self.slots;
+        vec![field("f", f), field("budget", &mut self.budget), field("full", full)]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        validate_budget(self.budget, 8)?;
+        self.slots.validate()
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.slots.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.slots.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn learned_unit(&self) -> Option<&'static str> {
+        Some("keys by bits of extension")
+    }
+
+    fn block_code(&self) -> Option<BlockCode> {
+        let code = Extending::new(self).code;
+        let bits = (0..=MAX_LENGTH).map(|length| code.bits(length)).collect();
+        Some(BlockCode { budget: self.budget, bits })
+    }
+
+    fn target_permille(&self) -> u32 {
+        Slots::TARGET_PERMILLE
+    }
+
+    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
+        self.slots.within(room, self.state_bytes())
+    }
+}
+
+impl Adapting for Params {
+    fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.budget as usize / 8
+    }
+}
+
+/// Extensions in one arithmetic code per block.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Extending {
     code: ExtensionCode,
     /// Bits of a remainder.
     width: u32,
-}
-
-impl Extending {
-    /// What its code spends on extensions of each length.
-    pub(crate) fn block_code(&self, budget: u32) -> BlockCode {
-        let bits = (0..=MAX_LENGTH).map(|length| self.code.bits(length)).collect();
-        BlockCode { budget, bits }
-    }
 }
 
 /// The first `length` bits behind a digest's remainder.
@@ -43,14 +134,14 @@ fn extension(digest: Digest, length: u8) -> Extension {
 }
 
 impl Rule for Extending {
-    const KINDS: &[Kind] = &[Kind::Extension];
     const REMAINDERS_CHANGE: bool = false;
     const EVERY_QUERY_READS_STATE: bool = false;
 
     type Symbol = Extension;
+    type Params = Params;
 
-    fn new(spec: &Spec) -> Self {
-        Extending { code: ExtensionCode::for_budget(spec.budget), width: spec.f }
+    fn new(params: &Params) -> Self {
+        Extending { code: ExtensionCode::for_budget(params.budget), width: params.slots.f }
     }
 
     fn decode(&self, state: &[u8]) -> Learned<Extension> {

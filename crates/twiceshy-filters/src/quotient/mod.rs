@@ -7,37 +7,26 @@
 //! | [`Uncompressed`] | 10.125 bits | [`Ordered`](crate::remote::Ordered) | another remainder of the key |
 //! | [`Extending`] | 3 bits | [`Ordered`](crate::remote::Ordered) | a longer fingerprint |
 //!
-//! Each is built from a [`Spec`](crate::Spec).
-
-use alloc::vec::Vec;
+//! Each is built from the `Params` of its module, or by a [`Spec`](crate::Spec).
 
 pub(crate) mod adaptive;
 mod append;
 mod block;
-pub(crate) mod extending;
+pub mod extending;
 mod glance;
+pub(crate) mod params;
 pub(crate) mod place;
-mod plain;
+pub mod rsqf;
 pub(crate) mod rule;
 pub(crate) mod runs;
-pub(crate) mod telescoping;
-pub(crate) mod uncompressed;
+pub mod telescoping;
+pub mod uncompressed;
 
+#[doc(hidden)]
 pub use adaptive::Adaptive;
 #[doc(hidden)]
 pub use block::Layout;
-pub use plain::Rsqf;
-
-/// What the code of a block spends on what its slots have learned; for models.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BlockCode {
-    /// Bits that the code of 64 slots may have. Rounding takes up to two of them.
-    pub budget: u32,
-    /// Bits, ideally, for a slot whose selector is the index, or whose extension has
-    /// so many bits. A slot that would have to learn more than the last spends its
-    /// block.
-    pub bits: Vec<f64>,
-}
+pub use rsqf::Rsqf;
 
 /// The telescoping adaptive filter ("telescoping").
 pub type Telescoping = Adaptive<telescoping::Telescoping>;

@@ -1,11 +1,13 @@
 //! What a variant makes of the adaptive quotient filter.
 
 use core::ops::Range;
+use core::str::FromStr;
 
 use crate::bits::word::Words;
-use crate::spec::{Kind, Spec};
+use crate::error::Error;
 
 use super::block::{Bytes, SLOTS, Within};
+use super::params::Adapting;
 use super::place::Place;
 use super::runs::Runs;
 
@@ -47,9 +49,6 @@ pub(super) fn number(bytes: &[u8]) -> u128 {
 /// What a variant makes of the general filter. A state of zeros is that of a
 /// block that never learned anything.
 pub trait Rule: Clone {
-    /// The kinds that this rule serves.
-    const KINDS: &[Kind];
-
     /// Whether a slot's remainder depends on what it learned: a block that
     /// forgets must then recompute its remainders.
     const REMAINDERS_CHANGE: bool;
@@ -61,8 +60,11 @@ pub trait Rule: Clone {
     /// What a slot learns; by default nothing.
     type Symbol: Copy + Default + PartialEq;
 
-    /// The rule of a description.
-    fn new(spec: &Spec) -> Self;
+    /// What a filter with this rule is made from.
+    type Params: Adapting + Default + FromStr<Err = Error>;
+
+    /// The rule of these parameters.
+    fn new(params: &Self::Params) -> Self;
 
     /// What a block's slots have learned.
     fn decode(&self, state: &[u8]) -> Learned<Self::Symbol>;

@@ -4,33 +4,123 @@
 //! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5. A digest's bits
 //! never end, so selectors go up to 255 before a block counts as spent.
 
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
+use core::str::FromStr;
 
 use crate::bits::word::Words;
-use crate::spec::{Kind, Spec};
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field};
 
 use super::block::{Bytes, SLOTS, Within};
+use super::params::{Adapting, Slots};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
 use super::telescoping::{next_selector, nth_remainder};
 
+/// The parameters of "uncompressed".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a remainder, 1 to 32 | 8 |
+/// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    slots: Slots,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { slots: Slots::USUAL }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "uncompressed"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Slots { f, full } = &mut self.slots;
+        vec![field("f", f), field("full", full)]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.slots.validate()
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.slots.f
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.slots.first_pass_rate(load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn learned_unit(&self) -> Option<&'static str> {
+        Some("keys by selector")
+    }
+
+    fn target_permille(&self) -> u32 {
+        Slots::TARGET_PERMILLE
+    }
+
+    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
+        self.slots.within(room, SLOTS)
+    }
+}
+
+impl Adapting for Params {
+    fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    fn state_bytes(&self) -> usize {
+        SLOTS
+    }
+}
+
 /// Selectors of a byte each.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Uncompressed {
     /// Bits of a remainder.
     width: u32,
 }
 
 impl Rule for Uncompressed {
-    const KINDS: &[Kind] = &[Kind::Uncompressed];
     const REMAINDERS_CHANGE: bool = true;
     const EVERY_QUERY_READS_STATE: bool = true;
 
     type Symbol = u8;
+    type Params = Params;
 
-    fn new(spec: &Spec) -> Self {
-        Uncompressed { width: spec.f }
+    fn new(params: &Params) -> Self {
+        Uncompressed { width: params.slots.f }
     }
 
     fn decode(&self, state: &[u8]) -> Learned<u8> {

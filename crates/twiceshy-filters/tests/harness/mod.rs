@@ -7,12 +7,11 @@ mod random;
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::str::FromStr;
 
 pub use random::Random;
-use twiceshy_filters::broom::{Broom, FaithfulBroom};
-use twiceshy_filters::cuckoo::{Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping};
-use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Error, Filter, Spec};
+use twiceshy_filters::internals::{Build, InMemory, Reader, Visitor, visit};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, Error, Spec};
 
 /// Filters with short fingerprints and few cells, so that collisions, full
 /// bins, kicks and rebuilds are common. Every variant and every option is here.
@@ -65,6 +64,14 @@ pub const SPECS: &[&str] = &[
     "broom:f=3,form=faithful,sweep=2,full=grow",
     "broom:f=14,form=faithful,sweep=7",
 ];
+
+/// The filter, or the parameters, that a text describes.
+///
+/// # Panics
+/// For text that describes none.
+pub fn parsed<T: FromStr<Err = Error>>(text: &str) -> T {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
 
 /// Digests to play with: random ones, or hostile ones that pile on few bins.
 fn universe(count: usize, hostile: bool, random: &mut Random) -> Vec<Digest> {
@@ -257,26 +264,30 @@ pub fn load(bytes: &[u8]) {
 
 /// Loads a filter without its remote, whatever kind it is of.
 fn load_alone(bytes: &[u8]) {
-    fn ask<F: Filter>(filter: twiceshy_filters::Result<F>) {
-        if let Ok(filter) = filter {
+    let Ok(reader) = Reader::open(bytes) else { return };
+    if let Ok(spec) = reader.kind().parse::<Spec>() {
+        visit(spec, Load(reader));
+    }
+}
+
+/// A file with a filter in it, perhaps.
+struct Load<'a>(Reader<'a>);
+
+impl<'p> Visitor<'p> for Load<'_> {
+    type Output = ();
+
+    fn alone<F, M>(self, params: &'p mut F::Params)
+    where
+        F: Build + Send + Sync + 'static,
+        M: InMemory<F::Remote> + Send + Sync + 'static,
+    {
+        if let Ok(filter) = F::read(*params, self.0) {
             let digests = Random(1).digests(50);
             digests.iter().for_each(|&digest| _ = std::hint::black_box(filter.contains(digest)));
             let stats = filter.stats();
             assert!(stats.len <= stats.cells + stats.stashed);
         }
     }
-    ask(Plain::load(bytes));
-    ask(Simplified::load(bytes));
-    ask(PlainFull::load(bytes));
-    ask(Cyclic::load(bytes));
-    ask(Swapping::load(bytes));
-    ask(Cuckooing::load(bytes));
-    ask(Rsqf::load(bytes));
-    ask(Telescoping::load(bytes));
-    ask(Uncompressed::load(bytes));
-    ask(Extending::load(bytes));
-    ask(Broom::load(bytes));
-    ask(FaithfulBroom::load(bytes));
 }
 
 /// Where a file of filter and remote (`docs/format.md`) has its two parts.

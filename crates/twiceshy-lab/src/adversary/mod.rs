@@ -11,7 +11,7 @@
 //! # Ok::<(), twiceshy_filters::Error>(())
 //! ```
 
-use twiceshy_filters::{Kind, Spec};
+use twiceshy_filters::Spec;
 
 use crate::contestant::Contestant;
 
@@ -76,16 +76,16 @@ impl Target {
     /// Fingerprints that a cell can hold for a key.
     fn selectors(&self) -> u32 {
         let selectors = 1 << self.spec.number("s").unwrap_or(0);
-        if self.spec.kind() == Kind::Varying { selectors + 1 } else { selectors }
+        if matches!(self.spec, Spec::Varying(_)) { selectors + 1 } else { selectors }
     }
 
     /// Hashes that the filter can choose from for a stored key: selectors, cells of
     /// a bin, or tables. Two for one that does not choose, or has no end of them.
     fn hashes(&self) -> u32 {
-        match self.spec.kind() {
-            Kind::Cyclic | Kind::Varying => self.selectors(),
-            Kind::Swapping => self.parameter("b"),
-            Kind::Cuckooing => self.parameter("k"),
+        match self.spec {
+            Spec::Cyclic(_) | Spec::Varying(_) => self.selectors(),
+            Spec::Swapping(_) => self.parameter("b"),
+            Spec::Cuckooing(_) => self.parameter("k"),
             _ => 2,
         }
     }

@@ -22,7 +22,8 @@
 //! swapping (11), between 5 and 10 for cyclic with two selector bits (6), below 5 with one
 //! (0.3), between 20 and 50 for cuckooing (25).
 
-use twiceshy_filters::{Kind, Spec};
+use twiceshy_filters::Spec;
+use twiceshy_filters::internals::block_code;
 
 use crate::model::poisson::Poisson;
 use crate::model::telescoping::{SLOTS, overflow, slot_selectors};
@@ -35,8 +36,8 @@ use super::predict::{number, ranges, values};
 #[must_use]
 pub fn unfixable(spec: &Spec, keys: f64, load: f64, absent: f64) -> f64 {
     let cells = || f64::from(number(spec, "k") * number(spec, "b"));
-    match spec.kind() {
-        Kind::Cyclic | Kind::Varying => {
+    match spec {
+        Spec::Cyclic(_) | Spec::Varying(_) => {
             let ranges = ranges(spec);
             let arriving = cells() * load * absent;
             let several = Poisson::new(arriving).mean_of(|zeta| {
@@ -46,7 +47,7 @@ pub fn unfixable(spec: &Spec, keys: f64, load: f64, absent: f64) -> f64 {
             let alone: f64 = arriving * ranges.iter().map(|range| 1.0 / range).product::<f64>();
             keys * (several + alone)
         }
-        Kind::Swapping => {
+        Spec::Swapping(_) => {
             let slots = number(spec, "b") as i32;
             let arriving = cells() * load * absent;
             let values = values(number(spec, "f"));
@@ -57,27 +58,27 @@ pub fn unfixable(spec: &Spec, keys: f64, load: f64, absent: f64) -> f64 {
             let lines = f64::from(slots) * (load + load.powi(slots));
             bins * lines * colliding.powi(slots) + keys * alone
         }
-        Kind::Cuckooing => {
+        Spec::Cuckooing(_) => {
             let colliding = cells() * load * absent / values(number(spec, "f"));
             if colliding * cuckooing::moves(load, 1.0) >= 1.0 {
                 return keys;
             }
             keys * (-(-colliding).exp_m1()).powi(number(spec, "k") as i32)
         }
-        Kind::Telescoping if spec.label() == "telescoping-reseed" => 0.0,
-        Kind::Telescoping | Kind::Extension => {
+        Spec::Telescoping(_) if spec.label() == "telescoping-reseed" => 0.0,
+        Spec::Telescoping(_) | Spec::Extension(_) => {
             let epsilon = (-f64::from(number(spec, "f"))).exp2();
-            let slot = match spec.kind() {
-                Kind::Extension => extension::slot_lengths(epsilon, load, absent),
+            let slot = match spec {
+                Spec::Extension(_) => extension::slot_lengths(epsilon, load, absent),
                 _ => slot_selectors(epsilon, load, absent),
             };
-            let code = spec.block_code().expect("it has one");
+            let code = block_code(spec).expect("it has one");
             // What has no code does not fit.
             let bits = |symbol: usize| code.bits.get(symbol).copied().unwrap_or(1e3);
             let blocks = keys / (SLOTS as f64 * load);
             blocks * overflow(&slot, bits, code.budget.into())
         }
-        Kind::Uncompressed | Kind::Broom => 0.0,
+        Spec::Uncompressed(_) | Spec::Broom(_) => 0.0,
         _ => keys * absent * spec.first_pass_rate(load),
     }
 }

@@ -12,7 +12,7 @@ pub mod hostile;
 pub mod predict;
 
 use serde::Serialize;
-use twiceshy_filters::{AnyFilter, Kind};
+use twiceshy_filters::AnyFilter;
 
 use crate::entrants::{self, Entrant};
 
@@ -149,10 +149,7 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Ch
         first_pass_rate,
         rate: 0.0,
         reads_per_query: 0.0,
-        adapts: !matches!(
-            spec.kind(),
-            Kind::Plain | Kind::PlainFull | Kind::Simplified | Kind::Rsqf
-        ),
+        adapts: spec.adapts(),
         breaks_at: None,
     };
     let prediction = predict(&spec, load, &question.stream);

@@ -12,7 +12,8 @@
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/models.rs` compares them with the filters.
 
-use twiceshy_filters::{Kind, Spec};
+use twiceshy_filters::Spec;
+use twiceshy_filters::internals::block_code;
 
 use crate::model::block::{Block, Learning};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};
@@ -53,12 +54,12 @@ const SEED: u64 = 1;
 #[must_use]
 pub fn predict(spec: &Spec, load: f64, stream: &Stream) -> Prediction {
     let Stream { absent, popularity } = stream;
-    match spec.kind() {
-        Kind::Cyclic | Kind::Varying => {
+    match spec {
+        Spec::Cyclic(_) | Spec::Varying(_) => {
             let rate = cyclic(spec, load, stream);
             Prediction { rate, reads: rate }
         }
-        Kind::Swapping => {
+        Spec::Swapping(_) => {
             let filter = Swapping {
                 tables: number(spec, "k"),
                 slots: number(spec, "b"),
@@ -70,24 +71,24 @@ pub fn predict(spec: &Spec, load: f64, stream: &Stream) -> Prediction {
             // The cell that swaps with the colliding one is read if it is occupied.
             Prediction { rate, reads: rate * (1.0 + load) }
         }
-        Kind::Cuckooing => {
+        Spec::Cuckooing(_) => {
             let values = values(number(spec, "f"));
             let outcome = cuckooing::rate(values, load, *absent, popularity, Effort::USUAL, SEED);
             let rate = joint(outcome.rate.mean, number(spec, "k"));
             // Whoever moves is read.
             Prediction { rate, reads: rate * outcome.moves }
         }
-        Kind::Telescoping | Kind::Uncompressed | Kind::Extension => {
+        Spec::Telescoping(_) | Spec::Uncompressed(_) | Spec::Extension(_) => {
             let outcome = block(spec).rate(load, *absent, popularity, Effort::USUAL, SEED);
             // Slots of one run may collide together.
             let rate = -(-outcome.rate.mean).exp_m1();
             // Remainders of a spent block are computed anew, from its keys; those of
             // an extension filter stay.
-            let asked = spec.kind() != Kind::Extension;
+            let asked = !matches!(spec, Spec::Extension(_));
             let again = if asked { outcome.spent } else { 0.0 };
             Prediction { rate, reads: rate + again }
         }
-        Kind::Broom => {
+        Spec::Broom(_) => {
             let epsilon = (-f64::from(number(spec, "f"))).exp2();
             let swept = f64::from(number(spec, "sweep")) * load;
             // One read for what is rehashed, as one range of digests; as published,
@@ -142,13 +143,13 @@ fn cyclic(spec: &Spec, load: f64, stream: &Stream) -> f64 {
 }
 
 fn block(spec: &Spec) -> Block {
-    let learning = match spec.kind() {
-        Kind::Extension => Learning::Extensions,
+    let learning = match spec {
+        Spec::Extension(_) => Learning::Extensions,
         _ => Learning::Selectors,
     };
     let epsilon = (-f64::from(number(spec, "f"))).exp2();
     let reseeds = spec.label() == "telescoping-reseed";
-    match spec.block_code() {
+    match block_code(spec) {
         Some(code) => {
             Block { learning, epsilon, budget: code.budget.into(), bits: code.bits, reseeds }
         }

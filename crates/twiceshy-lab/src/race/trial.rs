@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use twiceshy_filters::{Adapted, Digest, Error, Kind, Spec};
+use twiceshy_filters::{Adapted, Digest, Error, Spec};
 
 use crate::contestant::Contestant;
 use crate::entrants::Entrant;
@@ -97,7 +97,7 @@ impl Row {
     /// `(1 + alpha) n log2(1/epsilon) + O(n)`. `None` for other filters.
     #[must_use]
     pub fn space_beside_the_fingerprints(&self) -> Option<String> {
-        let spec: Spec = self.spec.parse().ok().filter(|spec: &Spec| spec.kind() == Kind::Broom)?;
+        let Ok(spec @ Spec::Broom(_)) = self.spec.parse() else { return None };
         let (per_bit, remainder) = (1.0 / self.load, f64::from(spec.cell_bits()));
         let constant = self.bits_per_key - per_bit * remainder;
         Some(format!(

@@ -15,7 +15,7 @@
 
 use twiceshy_filters::cuckoo::bounds::target_load_permille;
 use twiceshy_filters::internals::{Reader, Writer};
-use twiceshy_filters::{Digest, Error, Filter as _, Kind, Result, Spec};
+use twiceshy_filters::{Digest, DigestFilter as _, Error, Result, Spec};
 
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 use super::layer::{Known, Layer};
@@ -53,19 +53,24 @@ pub(crate) struct Sizes {
     pub(crate) exception_bits: f64,
 }
 
+/// The filter of a layer, apart from the length of its fingerprints.
+fn plain() -> Spec {
+    Spec::Plain(Default::default())
+}
+
 /// The shortest fingerprint with which the first filter of a chain keeps a rate.
 ///
 /// # Errors
 /// [`Error::Spec`] where none is long enough.
 pub(crate) fn fingerprint_for(rate: f64) -> Result<u32> {
-    let spec = Spec::new(Kind::Plain).for_rate(rate * (1.0 - LEFT_TO_LATER))?;
+    let spec = plain().for_rate(rate * (1.0 - LEFT_TO_LATER))?;
     Ok(spec.number("f").expect("a plain filter has fingerprints"))
 }
 
 /// The rate that a chain is given whose first filter has such fingerprints: half of it is
 /// left to later ones.
 pub(crate) fn rate_of(fingerprint_bits: u32) -> Result<f64> {
-    let spec = Spec::new(Kind::Plain).with_fingerprint(fingerprint_bits)?;
+    let spec = plain().with_fingerprint(fingerprint_bits)?;
     Ok(2.0 * spec.first_pass_rate(target_load()))
 }
 
@@ -75,7 +80,7 @@ impl Chain {
     /// # Errors
     /// [`Error::Spec`] for a capacity of zero or one that is too large.
     pub(crate) fn new(sizes: &Sizes) -> Result<Self> {
-        let spec = Spec::new(Kind::Plain).with_fingerprint(sizes.fingerprint_bits)?;
+        let spec = plain().with_fingerprint(sizes.fingerprint_bits)?;
         let newest = Layer::new(&spec, sizes.capacity, sizes.exception_bits)?;
         let (rate, exception_bits) = (sizes.rate, sizes.exception_bits);
         Ok(Chain { newest, older: Vec::new(), rate, exception_bits })
@@ -177,7 +182,7 @@ impl Chain {
     /// A filter for half of the rate that is left: with the shortest fingerprint that is
     /// longer than the last one.
     fn next_spec(&self, left: f64) -> Spec {
-        let plain = Spec::new(Kind::Plain);
+        let plain = plain();
         let longer = self.newest.fingerprint_bits() + 1..MOST_FINGERPRINT_BITS;
         let specs = longer.map(|bits| plain.with_fingerprint(bits).expect("2 to 32 bits"));
         let longest = plain.with_fingerprint(MOST_FINGERPRINT_BITS).expect("2 to 32 bits");
@@ -273,7 +278,7 @@ mod tests {
             let mut sum = 0.0;
             for _ in 0..20 {
                 let full = f64::max(chain.newest.full_rate(), {
-                    let spec = chain.newest.filter.spec();
+                    let spec = chain.newest.spec();
                     spec.first_pass_rate(target_load())
                 });
                 sum += full;

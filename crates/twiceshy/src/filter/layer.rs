@@ -1,8 +1,8 @@
 //! One filter of a chain, and the exceptions to what it says.
 
 use twiceshy_filters::cuckoo::Plain;
-use twiceshy_filters::internals::{Reader, Writer};
-use twiceshy_filters::{Digest, Filter as _, Kind, Result, Spec};
+use twiceshy_filters::internals::{Build as _, Reader, Writer};
+use twiceshy_filters::{Digest, DigestFilter as _, Result, Spec};
 
 use super::exceptions::{ENTRY_BITS, Exceptions};
 
@@ -30,7 +30,8 @@ pub(crate) enum Known {
 impl<const WIDTH: u32> Layer<WIDTH> {
     /// An empty layer; `bits_per_key` are those of its exceptions.
     pub(crate) fn new(spec: &Spec, capacity: usize, bits_per_key: f64) -> Result<Self> {
-        let filter = Plain::new(spec, capacity)?;
+        let Spec::Plain(params) = spec else { unreachable!("a layer is a plain filter") };
+        let filter = Plain::new(params, capacity)?;
         Ok(Layer { filter, exceptions: Exceptions::new(capacity, bits_per_key) })
     }
 
@@ -73,21 +74,26 @@ impl<const WIDTH: u32> Layer<WIDTH> {
         self.filter.stats().capacity
     }
 
+    /// The description of its filter.
+    pub(crate) fn spec(&self) -> Spec {
+        Spec::Plain(self.filter.params())
+    }
+
     /// Bits of a fingerprint.
     pub(crate) fn fingerprint_bits(&self) -> u32 {
-        self.filter.spec().number("f").expect("a plain filter has fingerprints")
+        self.spec().number("f").expect("a plain filter has fingerprints")
     }
 
     /// The share of absent keys that it takes for stored, exceptions apart.
     pub(crate) fn rate(&self) -> f64 {
         let stats = self.filter.stats();
-        self.filter.spec().first_pass_rate(stats.load())
+        self.spec().first_pass_rate(stats.load())
     }
 
     /// The same when it is full.
     pub(crate) fn full_rate(&self) -> f64 {
         let stats = self.filter.stats();
-        self.filter.spec().first_pass_rate(stats.capacity as f64 / stats.cells as f64)
+        self.spec().first_pass_rate(stats.capacity as f64 / stats.cells as f64)
     }
 
     /// Bytes on the heap.
@@ -97,8 +103,8 @@ impl<const WIDTH: u32> Layer<WIDTH> {
 
     /// Without any keys.
     pub(crate) fn clear(&mut self) {
-        let (spec, capacity) = (self.filter.spec(), self.capacity());
-        self.filter = Plain::new(&spec, capacity).expect("there is one like it");
+        let (params, capacity) = (self.filter.params(), self.capacity());
+        self.filter = Plain::new(&params, capacity).expect("there is one like it");
         self.exceptions.clear();
     }
 
@@ -116,10 +122,6 @@ impl<const WIDTH: u32> Layer<WIDTH> {
 
     /// Verifies every invariant.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let spec = self.filter.spec();
-        if spec.kind() != Kind::Plain {
-            return Err(format!("a layer is a {spec}"));
-        }
         self.exceptions.check()
     }
 }

@@ -39,7 +39,7 @@ use twiceshy_filters::internals::{OrderedFilter, ordered};
 use twiceshy_filters::remote::EVERY_DIGEST;
 use twiceshy_filters::{Digest, KeyHasher};
 use twiceshy_filters::{Error, RemoteError, Result};
-use twiceshy_filters::{Kind, Spec, WhenFull, WhenSpent};
+use twiceshy_filters::{Spec, WhenFull};
 
 pub use sidecar::{AsyncLookup, Lookup, Sidecar};
 pub use snapshot::snapshot_options;
@@ -54,8 +54,7 @@ use sync::{AtomicBool, Mutex, Ordering};
 /// What a guard is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuardOptions {
-    /// The filter. It is one whose remote is the bare set: telescoping,
-    /// uncompressed, extension, broom (form=practical), rsqf, plain, simplified.
+    /// The filter: one that [guards a store](Spec::guards_a_store).
     pub spec: Spec,
     /// Keys to make room for at first; the guard grows with its keys.
     pub capacity: usize,
@@ -67,9 +66,9 @@ pub struct GuardOptions {
 }
 
 impl Default for GuardOptions {
-    /// A telescoping filter of 8-bit remainders whose spent blocks take other
-    /// hash functions: of the filters that need 12 bits a key, the one that no
-    /// stream of queries was seen to defeat.
+    /// The default filter ([`Spec::default`]): telescoping with 8-bit remainders, whose
+    /// spent blocks take other hash functions. Of the filters that need 12 bits per key, it
+    /// is the one that no stream of queries was seen to defeat.
     ///
     /// Keys that are removed and stored again keep what the filter learned about them,
     /// as long as no more than about 0.5 % of a shard's keys are out at once; beyond
@@ -77,11 +76,7 @@ impl Default for GuardOptions {
     /// the shard or a restart in between forgets it, too. This takes 0.19 bits per key, or
     /// 32 bytes for a shard with fewer than 1440 slots.
     fn default() -> Self {
-        GuardOptions {
-            spec: Spec::new(Kind::Telescoping).when_spent(WhenSpent::Reseed),
-            capacity: 1 << 16,
-            shard_bits: 6,
-        }
+        GuardOptions { spec: Spec::default(), capacity: 1 << 16, shard_bits: 6 }
     }
 }
 

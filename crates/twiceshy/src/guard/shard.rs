@@ -412,11 +412,12 @@ impl Changing<'_> {
         let mut capacity = room.max(keys + keys / 2 + 1);
         let mut staged = Staged::default();
         staged.add(EVERY_DIGEST, digests);
-        let spec = self.shard.look(|filter| filter.spec());
         let larger = loop {
             match self.shard.look(|filter| filter.larger(capacity, &mut staged)) {
                 // No hash functions were found: more room, as long as there is more.
-                Err(Error::Spec { .. }) if spec.bins_for(capacity).is_ok() => {
+                Err(Error::Spec { .. })
+                    if self.shard.look(|filter| filter.check_capacity(capacity)).is_ok() =>
+                {
                     capacity += capacity / 4 + 1;
                 }
                 outcome => break outcome?,

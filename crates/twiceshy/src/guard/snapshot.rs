@@ -89,8 +89,9 @@ impl<S: Store> Guard<S> {
         let mut shards = Vec::new();
         for index in 0..1 << bits {
             let filter = reader.block("a filter").and_then(load_ordered).map_err(text)?;
-            if filter.spec() != self.spec {
-                return Err(format!("its filters are {}, not {}", filter.spec(), self.spec));
+            let (of, spec) = (filter.description(), self.spec.to_string());
+            if of != spec {
+                return Err(format!("its filters are {of}, not {spec}"));
             }
             shards.push(Shard::new(Slice::new(bits, index), filter));
         }
@@ -110,7 +111,7 @@ pub fn snapshot_options(bytes: &[u8]) -> Result<GuardOptions> {
         reader.u64(what)?;
     }
     let shard_bits = reader.u32("the shards")?;
-    let spec = load_ordered(reader.block("a filter")?)?.spec();
+    let spec = load_ordered(reader.block("a filter")?)?.description().parse()?;
     Ok(GuardOptions { spec, shard_bits, ..GuardOptions::default() })
 }
 

@@ -1,18 +1,19 @@
 //! A filter made anew of all that its remote has: when it grows or is rebuilt.
 
 use super::{BroomFilter, Hash};
-use crate::any::{Build, Grow};
 use crate::broom::form::{self, Form, Practical};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::filter::Stats;
+use crate::make::{Build, Grow};
+use crate::params::{Params as _, too_small};
 use crate::remote::Ordered;
 use alloc::vec::Vec;
 
 impl<F: Form> BroomFilter<F> {
     /// A filter of all these digests; quotients of a fresh function.
     pub(super) fn filled(&self, capacity: usize, bins: usize, digests: &[Digest]) -> Self {
-        let mut fresh = Self::empty(self.spec, capacity, bins);
+        let mut fresh = Self::empty(self.params, capacity, bins);
         fresh.rng = self.rng.clone();
         fresh.functions = [fresh.draw(), fresh.draw()];
         let mut hashes: Vec<Hash> = digests.iter().map(|&digest| fresh.hash(digest)).collect();
@@ -38,10 +39,10 @@ impl<F: Form> BroomFilter<F> {
     }
 
     pub(super) fn larger(&self, capacity: usize, remote: &mut F::Remote) -> Result<Self> {
-        let bins = self.spec.bins_for(capacity)?;
+        let bins = self.params.bins_for(capacity)?;
         let digests = form::all::<F>(remote)?;
         if digests.len() > capacity {
-            return Err(self.spec.too_small(digests.len(), capacity));
+            return Err(too_small(&self.params, digests.len(), capacity));
         }
         let fresh = self.filled(capacity, bins, &digests);
         F::replace(remote, fresh.functions[0], &digests, None)?;

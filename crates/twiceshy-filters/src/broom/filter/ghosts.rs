@@ -111,7 +111,7 @@ impl<F: Form> BroomFilter<F> {
     /// The ghost that a key with this string will leave. A key that is removed again
     /// and again leaves one.
     pub(super) fn new_ghost(&mut self, hash: &Hash, string: Text) -> Option<Ghost> {
-        if string.is_empty() || !self.spec.ghosts {
+        if string.is_empty() || !self.params.ghosts {
             return None;
         }
         self.drop_dead_ghosts(hash.quotient / GROUP);
@@ -122,7 +122,7 @@ impl<F: Form> BroomFilter<F> {
 
     /// By how many ranges a ghost that comes to its group moves the frontier.
     pub(super) fn ranges_for(&self, ghost: Ghost) -> usize {
-        let usual = self.spec.sweep as usize;
+        let usual = self.params.sweep as usize;
         if self.level.has_room_for_ghost(ghost.quotient() / GROUP) {
             usual
         } else {

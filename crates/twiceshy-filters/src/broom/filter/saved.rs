@@ -1,9 +1,10 @@
-//! The bytes of a broom filter: `docs/format.md`.
+//! A broom filter that is made: empty, or from its bytes (`docs/format.md`).
 
 use super::ghosts::{Ghost, Outside};
 use super::{BroomFilter, GROUP};
-use crate::broom::form::Form;
+use crate::broom::form::{self, Form};
 use crate::broom::level::Level;
+use crate::broom::params::Params;
 use crate::broom::sizing::shape;
 use crate::broom::strings::Text;
 use crate::digest::Digest;
@@ -11,15 +12,52 @@ use crate::digest_trie::DigestTrie;
 use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::format::{Reader, Writer};
+use crate::make::{Build, histogram};
+use crate::params::MAX_BINS;
 use crate::remote::{read_digest, write_digest};
 use crate::rng::Rng;
-use crate::spec::Spec;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+impl<F: Form> Build for BroomFilter<F> {
+    type Params = Params;
+
+    /// A filter's bins are its quotients.
+    fn empty(params: Params, capacity: usize, bins: usize) -> Self {
+        let mut filter = BroomFilter {
+            level: Level::new(bins, shape(params.slots.f, bins)),
+            yard: DigestTrie::default(),
+            outside: Outside::default(),
+            functions: [0, 0],
+            phase: 0,
+            frontier: 0,
+            rng: Rng::new(0),
+            params,
+            counts: Stats { capacity, ..Stats::default() },
+            form: core::marker::PhantomData,
+        };
+        let first = if F::BEGINS_WITH_THE_DIGEST { 0 } else { filter.draw() };
+        filter.functions = [first, filter.draw()];
+        filter
+    }
+
+    fn read(params: Params, reader: Reader<'_>) -> Result<Self> {
+        form::expect::<F>(&params)?;
+        Self::from_reader(params, reader)
+    }
+
+    fn params(&self) -> Params {
+        self.params
+    }
+
+    fn learned(&self) -> Vec<usize> {
+        histogram(self.adaptivity_bits().map(|bits| bits as usize))
+    }
+}
+
 impl<F: Form> BroomFilter<F> {
-    pub(super) fn from_reader(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn from_reader(params: Params, mut reader: Reader<'_>) -> Result<Self> {
         let quotients = reader.size("the number of quotients")?;
         let len = reader.size("the number of keys")?;
         let counts = Stats {
@@ -30,7 +68,7 @@ impl<F: Form> BroomFilter<F> {
             ..Stats::default()
         };
         let capacities = 1..=quotients;
-        if !(1..=Spec::MAX_BINS).contains(&quotients) || !capacities.contains(&counts.capacity) {
+        if !(1..=MAX_BINS).contains(&quotients) || !capacities.contains(&counts.capacity) {
             let capacity = counts.capacity;
             return Err(Error::format(format!(
                 "{quotients} quotients have no capacity of {capacity}"
@@ -63,7 +101,7 @@ impl<F: Form> BroomFilter<F> {
         if frontier >= quotients {
             return Err(Error::format("its frontier is behind the last quotient"));
         }
-        let shape = shape(&spec, quotients);
+        let shape = shape(params.slots.f, quotients);
         let level = Level::from_bytes(groups, quotients, shape).map_err(Error::format)?;
         let filter = BroomFilter {
             level,
@@ -73,7 +111,7 @@ impl<F: Form> BroomFilter<F> {
             phase,
             frontier,
             rng,
-            spec,
+            params,
             counts,
             form: core::marker::PhantomData,
         };
@@ -92,7 +130,7 @@ impl<F: Form> BroomFilter<F> {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
+        let mut writer = Writer::new(&self.params.to_string());
         writer.u64(self.level.quotients() as u64);
         writer.u64(self.len() as u64);
         writer.u64(self.counts.capacity as u64);

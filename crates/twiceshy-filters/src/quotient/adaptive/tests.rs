@@ -1,7 +1,8 @@
 //! Queries, with all their shortcuts, against what the slots say one by one.
 
 use super::*;
-use crate::bits::word::Portable;
+use crate::bits::word::{Portable, Work as _, WorkOn as _};
+use crate::make::Build as _;
 use crate::quotient::{extending, telescoping, uncompressed};
 use crate::remote::MemorySet;
 use crate::rng::Rng;
@@ -100,8 +101,8 @@ fn compare_batches<R: Rule>(
 }
 
 fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
-    let spec: Spec = text.parse().expect("a filter");
-    let mut filter = Adaptive::<R>::empty(spec, SLOTS_IN_ALL, SLOTS_IN_ALL);
+    let params: R::Params = text.parse().expect("a filter");
+    let mut filter = Adaptive::<R>::empty(params, SLOTS_IN_ALL, SLOTS_IN_ALL);
     let (mut remote, mut rng) = (MemorySet::new(), Rng::new(seed));
     let mut keys = Vec::new();
     while keys.len() < SLOTS_IN_ALL * 9 / 10 {

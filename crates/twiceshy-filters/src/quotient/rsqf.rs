@@ -21,23 +21,27 @@
 //! Two keys with one fingerprint keep two slots, so that removing one never
 //! denies the other.
 
-use crate::any::{Build, Grow, spec_of};
-use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
-use crate::bits::word::{Words, Work, tuned};
+use crate::bits::word::tuned;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::filter::{Adapted, Filter, Stats};
+use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::{Reader, Writer};
+use crate::make::{self, Build, Grow};
+use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
 use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use crate::spec::{Kind, Spec, WhenFull};
 use alloc::format;
-use alloc::string::String;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::append::{Appending, runs_of};
-use super::glance::ByteBlocks;
+use super::append::runs_of;
 use super::runs::Runs;
+
+mod params;
+mod queries;
+mod whole;
+
+pub use params::Params;
+use queries::{Queries, Query};
 
 /// Bytes a block beside the remainders and their metadata: none.
 const EXTRA: usize = 0;
@@ -46,7 +50,7 @@ const EXTRA: usize = 0;
 ///
 /// ```
 /// use twiceshy_filters::quotient::Rsqf;
-/// use twiceshy_filters::{Filter, KeyHasher};
+/// use twiceshy_filters::{DigestFilter, KeyHasher};
 /// use twiceshy_filters::remote::MemorySet;
 /// let mut filter = Rsqf::new(&"rsqf:f=8".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
@@ -60,7 +64,7 @@ const EXTRA: usize = 0;
 #[derive(Clone)]
 pub struct Rsqf {
     runs: Runs,
-    spec: Spec,
+    params: Params,
     counts: Stats,
 }
 
@@ -75,68 +79,17 @@ impl Rsqf {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
-    /// [`Error::Spec`] for another kind's description or an impossible capacity.
-    pub fn new(spec: &Spec, capacity: usize) -> Result<Self> {
-        spec.expect_kind(&[Kind::Rsqf])?;
-        Ok(Self::empty(*spec, capacity, spec.bins_for(capacity)?))
+    /// [`Error::Spec`] for a capacity that is zero or too large.
+    pub fn new(params: &Params, capacity: usize) -> Result<Self> {
+        make::new(params, capacity)
     }
 
-    /// A filter of digests that come in order, made several times as fast as by
-    /// [`Rsqf::add`], with the same bytes. A digest that comes twice has to be
-    /// deleted twice.
-    ///
-    /// ```
-    /// use twiceshy_filters::quotient::Rsqf;
-    /// use twiceshy_filters::{Filter, KeyHasher};
-    /// let hasher = KeyHasher::random();
-    /// let mut digests: Vec<_> = (0..1000).map(|n| hasher.digest(format!("key {n}"))).collect();
-    /// digests.sort_unstable();
-    /// let filter = Rsqf::from_sorted(&"rsqf:f=8".parse()?, 1000, digests)?;
-    /// assert!(filter.contains(hasher.digest("key 7")));
-    /// # Ok::<(), twiceshy_filters::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Spec`] as for [`Rsqf::new`], and when a digest comes before a
-    /// smaller one; [`Error::Full`] hands back the first that finds no slot.
-    pub fn from_sorted(
-        spec: &Spec,
-        capacity: usize,
-        digests: impl IntoIterator<Item = Digest>,
-    ) -> Result<Self> {
-        let mut filter = Self::new(spec, capacity)?;
-        let mut appending = filter.appending();
-        let mut last = Digest::new([0, 0]);
-        for digest in digests {
-            if digest < last {
-                let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
-                return Err(Error::spec(spec.to_string(), reason));
-            }
-            if appending.len() == filter.runs.quotients() {
-                return Err(Error::Full { digest, len: appending.len(), capacity });
-            }
-            let Fingerprint { quotient, remainder } = filter.fingerprint(digest);
-            appending.append(quotient, remainder);
-            last = digest;
-        }
-        filter.runs = appending.finish();
-        Ok(filter)
-    }
-
-    /// Runs of this filter's shape, to be written in order.
-    fn appending(&self) -> Appending {
-        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
-    }
-
-    /// The filter that [`Filter::save`] wrote.
+    /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
     /// [`Error::Format`] for bytes that are no such filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
-        let reader = Reader::open(bytes)?;
-        let spec = spec_of(&reader)?;
-        spec.expect_kind(&[Kind::Rsqf])?;
-        Self::read(spec, reader)
+        make::load(bytes)
     }
 
     #[inline(always)]
@@ -188,66 +141,6 @@ impl Rsqf {
         })
     }
 
-    /// The same filter with twice the slots, made without the remote: the first
-    /// bit of each remainder goes to its quotient. It is the filter that the
-    /// remote would have given, bit for bit. `None` when the remainders have one
-    /// bit only, or the slots would be too many.
-    #[must_use]
-    pub fn doubled(&self) -> Option<Self> {
-        let width = self.runs.width() - 1;
-        let spec = self.spec.with_fingerprint(width).ok()?;
-        let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= Spec::MAX_BINS)?;
-        let mut appending = Appending::new(slots, width, EXTRA);
-        for (quotient, remainder) in self.fingerprints() {
-            let top = remainder >> width;
-            appending.append(2 * quotient + top as usize, remainder ^ top << width);
-        }
-        let counts = Stats {
-            capacity: 2 * self.counts.capacity,
-            rebuilds: self.counts.rebuilds + 1,
-            ..self.counts
-        };
-        Some(Rsqf { runs: appending.finish(), spec, counts })
-    }
-
-    /// A filter of all fingerprints of both, made without their remotes, for two
-    /// sets that have no key in common: one that is in both has two fingerprints
-    /// afterwards. It has the slots of `self`, and its capacity.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] when the two have not the same slots and remainders, or
-    /// more keys together than slots.
-    pub fn merged(&self, other: &Self) -> Result<Self> {
-        let shape = |filter: &Self| (filter.runs.quotients(), filter.runs.width());
-        if shape(self) != shape(other) {
-            let ((slots, f), (other_slots, other_f)) = (shape(self), shape(other));
-            let reason = format!(
-                "{slots} slots of f={f} do not merge with {other_slots} of f={other_f}; build \
-                 both for the same capacity"
-            );
-            return Err(Error::spec(self.spec.to_string(), reason));
-        }
-        let len = self.runs.len() + other.runs.len();
-        if len > self.runs.quotients() {
-            return Err(self.spec.too_small(len, self.counts.capacity));
-        }
-        let mut appending = self.appending();
-        let mut others = other.fingerprints().peekable();
-        for own in self.fingerprints() {
-            while let Some((quotient, remainder)) = others.next_if(|other| *other < own) {
-                appending.append(quotient, remainder);
-            }
-            appending.append(own.0, own.1);
-        }
-        others.for_each(|(quotient, remainder)| appending.append(quotient, remainder));
-        let counts = Stats {
-            rebuilds: self.counts.rebuilds + other.counts.rebuilds + 1,
-            kicks: self.counts.kicks + other.counts.kicks,
-            ..self.counts
-        };
-        Ok(Rsqf { runs: appending.finish(), spec: self.spec, counts })
-    }
-
     /// A filter of all digests of the remote and `extra`, with this many slots;
     /// `None` when they are too many.
     fn renewed(
@@ -257,9 +150,11 @@ impl Rsqf {
         extra: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let Some(runs) = runs_of(remote, slots, self.spec.f, EXTRA)? else { return Ok(None) };
+        let Some(runs) = runs_of(remote, slots, self.params.slots.f, EXTRA)? else {
+            return Ok(None);
+        };
         let counts = Stats { capacity, ..Stats::default() };
-        let mut fresh = Rsqf { runs, spec: self.spec, counts };
+        let mut fresh = Rsqf { runs, params: self.params, counts };
         if extra.is_some_and(|digest| !fresh.add(digest)) {
             return Ok(None);
         }
@@ -269,101 +164,16 @@ impl Rsqf {
     }
 }
 
-/// [`Filter::contains`] of a digest's first word.
-struct Query<'a> {
-    filter: &'a Rsqf,
-    word: u64,
-}
-
-impl Work for Query<'_> {
-    type Outcome = bool;
-
-    #[inline(always)]
-    fn run(self, words: impl Words) -> bool {
-        let Fingerprint { quotient, remainder } = self.filter.cut(self.word);
-        self.filter.runs.holds(words, quotient, remainder)
-    }
-}
-
-/// [`Filter::contains_many`].
-struct Queries<'a> {
-    filter: &'a Rsqf,
-    digests: &'a [Digest],
-    found: &'a mut [bool],
-}
-
-impl Work for Queries<'_> {
-    type Outcome = ();
-
-    #[inline(always)]
-    fn run(self, words: impl Words) {
-        let Queries { filter, digests, found } = self;
-        match filter.runs.of_bytes() {
-            Some(blocks) => glance_at_all(digests, found, &Glancing { filter, words, blocks }),
-            None => probe_all(digests, found, &Probing { filter, words }),
-        }
-    }
-}
-
-/// The steps of many queries.
-struct Probing<'a, W> {
-    filter: &'a Rsqf,
-    words: W,
-}
-
-impl<W: Words> Probes for Probing<'_, W> {
-    type Probe = Fingerprint;
-
-    #[inline(always)]
-    fn locate(&self, digest: Digest) -> Fingerprint {
-        self.filter.fingerprint(digest)
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, fingerprint: &Fingerprint) {
-        self.filter.runs.prefetch(fingerprint.quotient);
-    }
-
-    #[inline(always)]
-    fn test(&self, fingerprint: &Fingerprint) -> bool {
-        self.filter.runs.holds(self.words, fingerprint.quotient, fingerprint.remainder)
-    }
-}
-
-/// The steps of many queries where remainders have a byte.
-struct Glancing<'a, W> {
-    filter: &'a Rsqf,
-    words: W,
-    blocks: ByteBlocks<'a>,
-}
-
-impl<W: Words> Glances for Glancing<'_, W> {
-    #[inline(always)]
-    fn prefetch(&self, digest: Digest) {
-        self.blocks.prefetch(self.filter.fingerprint(digest).quotient);
-    }
-
-    #[inline(always)]
-    fn glance(&self, digest: Digest) -> Glance {
-        let Fingerprint { quotient, remainder } = self.filter.fingerprint(digest);
-        let seen = self.blocks.glance(self.words, quotient);
-        Glance { found: seen.slots.any(remainder), open: seen.far }
-    }
-
-    #[inline(always)]
-    fn test(&self, digest: Digest) -> bool {
-        Query { filter: self.filter, word: digest.word(0) }.run(self.words)
-    }
-}
-
 impl Build for Rsqf {
+    type Params = Params;
+
     /// A filter's bins are its slots.
-    fn empty(spec: Spec, capacity: usize, bins: usize) -> Self {
+    fn empty(params: Params, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        Rsqf { runs: Runs::new(bins, spec.f, EXTRA), spec, counts }
+        Rsqf { runs: Runs::new(bins, params.slots.f, EXTRA), params, counts }
     }
 
-    fn read(spec: Spec, mut reader: Reader<'_>) -> Result<Self> {
+    fn read(params: Params, mut reader: Reader<'_>) -> Result<Self> {
         let slots = reader.size("the number of slots")?;
         let len = reader.size("the number of keys")?;
         let counts = Stats {
@@ -374,32 +184,38 @@ impl Build for Rsqf {
         };
         let blocks = reader.block("the blocks")?;
         reader.finish()?;
-        if !(1..=Spec::MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
+        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
             let capacity = counts.capacity;
             return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
         }
-        let runs = Runs::from_bytes(blocks, slots, spec.f, EXTRA).map_err(Error::format)?;
+        let runs = Runs::from_bytes(blocks, slots, params.slots.f, EXTRA).map_err(Error::format)?;
         if runs.len() != len || len > slots {
             return Err(Error::format("its number of keys is not that of its remainders"));
         }
-        let filter = Rsqf { runs, spec, counts };
+        let filter = Rsqf { runs, params, counts };
         if !filter.fingerprints().is_sorted() {
             return Err(Error::format("its remainders are out of order"));
         }
         Ok(filter)
     }
+
+    fn params(&self) -> Params {
+        self.params
+    }
 }
 
 impl Grow for Rsqf {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
-        let slots = self.spec.bins_for(capacity)?;
+        let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, remote)?;
         let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))
+        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
     }
 }
 
-impl Filter for Rsqf {
+impl Sealed for Rsqf {}
+
+impl DigestFilter for Rsqf {
     type Remote = dyn Ordered;
 
     #[inline]
@@ -416,20 +232,20 @@ impl Filter for Rsqf {
             return Ok(false);
         }
         let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
-        if len < self.spec.most_keys(capacity, slots) && self.add(digest) {
+        if len < self.params.slots.full.most_keys(capacity, slots) && self.add(digest) {
             if let Err(error) = remote.insert(digest) {
                 self.delete(digest);
                 return Err(Error::Remote(error));
             }
             return Ok(true);
         }
-        let renewed = match self.spec.full {
+        let renewed = match self.params.slots.full {
             // The order of digests is that of the remote: there are no other
             // hash functions that a rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
                 // Half as many slots again always have room for one more key.
-                let size = self.spec.growth(capacity.max(len), slots).next();
+                let size = growth(self.params, capacity.max(len), slots).next();
                 let (larger, more_slots) = size.expect("there is a next size")?;
                 self.renewed(larger, more_slots, Some(digest), remote)?
             }
@@ -466,7 +282,7 @@ impl Filter for Rsqf {
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()> {
         let capacity = self.counts.capacity;
         let renewed = self.renewed(capacity, self.runs.quotients(), None, remote)?;
-        *self = renewed.ok_or_else(|| self.spec.too_small(self.runs.len(), capacity))?;
+        *self = renewed.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))?;
         Ok(())
     }
 
@@ -479,12 +295,12 @@ impl Filter for Rsqf {
         }
     }
 
-    fn spec(&self) -> Spec {
-        self.spec
+    fn description(&self) -> String {
+        self.params.to_string()
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.spec.to_string());
+        let mut writer = Writer::new(&self.params.to_string());
         writer.u64(self.runs.quotients() as u64);
         writer.u64(self.runs.len() as u64);
         writer.u64(self.counts.capacity as u64);
@@ -522,7 +338,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::bits::word::Portable;
+    use crate::bits::word::{Portable, Work as _};
     use crate::rng::Rng;
 
     #[test]

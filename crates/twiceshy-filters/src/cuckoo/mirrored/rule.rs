@@ -1,0 +1,73 @@
+//! What a variant makes of the general filter.
+
+use alloc::vec::Vec;
+use core::str::FromStr;
+
+use super::super::hashes::Hashes;
+use super::super::params::Cuckoo;
+use super::super::table::{Place, Table};
+use super::Mirrored;
+use crate::bits::lanes::Lanes;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::remote::Mirror;
+
+/// What a variant makes of the general filter.
+pub trait Rule: Copy + Sized {
+    /// Whether a cell holds a digest if its value is what the pattern has there, and
+    /// never else: two bins are then compared at once.
+    const BY_PATTERN: bool;
+
+    /// What a filter with this rule is made from.
+    type Params: Cuckoo + Default + FromStr<Err = Error>;
+
+    /// The rule of these parameters.
+    fn new(params: &Self::Params) -> Self;
+
+    /// [`Build::learned`].
+    fn learned(_: &Mirrored<Self>) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// What a digest leaves in a cell when it arrives there.
+    fn arrival(&self, hashes: Hashes, place: Place) -> u64;
+
+    /// Whether a cell's value may be what the digest left there.
+    #[inline]
+    fn holds(&self, value: u64, hashes: Hashes, place: Place) -> bool {
+        value == self.arrival(hashes, place)
+    }
+
+    /// What the digest would leave in every cell of its bin in `table`, where a
+    /// bin is a word of `lanes`.
+    fn pattern(&self, hashes: Hashes, table: u32, lanes: &Lanes) -> u64;
+
+    /// The patterns of the first tables.
+    #[inline(always)]
+    fn patterns<const TABLES: usize>(&self, hashes: Hashes, lanes: &Lanes) -> [u64; TABLES] {
+        core::array::from_fn(|table| self.pattern(hashes, table as u32, lanes))
+    }
+
+    /// Whether any cell of a bin may hold the digest, whose pattern there is
+    /// known if the bin is a word. Another one than this is not [`Rule::BY_PATTERN`].
+    #[inline(always)]
+    fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
+        match cells.lanes() {
+            Some(lanes) => lanes.any_zero(cells.bin(bin, lanes) ^ pattern),
+            None => cells
+                .shape
+                .cells_of(bin)
+                .zip(0..)
+                .any(|(cell, slot)| self.holds(cells.get(cell), hashes, Place { table, slot })),
+        }
+    }
+
+    /// Changes the filter so that `query`, which collides with the digests in
+    /// these cells, collides no more.
+    fn fix(
+        filter: &mut Mirrored<Self>,
+        query: Digest,
+        colliding: &[(usize, Digest)],
+        remote: &mut dyn Mirror,
+    ) -> Result<()>;
+}

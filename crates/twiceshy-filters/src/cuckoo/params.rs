@@ -1,0 +1,81 @@
+//! The parameters that cuckoo filters share.
+
+use alloc::string::String;
+
+use libm::exp2;
+
+use super::bounds::{first_pass_rate, target_load_permille};
+use super::search::Search;
+use crate::bits::packed::Packed;
+use crate::params::{Params, WhenFull, within};
+
+/// Cells: how large they are, how many a digest has, and how it gets one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cells {
+    /// Bits of a fingerprint.
+    pub(crate) f: u32,
+    /// Bins that a digest has: one in each table, or two of the only one.
+    pub(crate) k: u32,
+    /// Cells per bin.
+    pub(crate) b: u32,
+    pub(crate) search: Search,
+    pub(crate) full: WhenFull,
+}
+
+impl Cells {
+    /// Fingerprints of 12 bits in `k` bins of `b` cells.
+    pub(super) const fn new(k: u32, b: u32) -> Self {
+        Cells { f: 12, k, b, search: Search::BreadthFirst, full: WhenFull::Rebuild }
+    }
+
+    /// Whether the tables are any that a filter can have.
+    pub(super) fn validate_tables(&self, least_slots: u32) -> Result<(), String> {
+        within("k", self.k, 2, 16)?;
+        self.validate_slots(least_slots)
+    }
+
+    pub(super) fn validate_slots(&self, least: u32) -> Result<(), String> {
+        within("b", self.b, least, 64)
+    }
+
+    /// Whether a fingerprint and its selector fit a cell.
+    pub(super) fn validate_fingerprint(&self, selector: u32) -> Result<(), String> {
+        within("f", self.f, 2, 32 - selector)
+    }
+
+    pub(super) fn target_permille(&self) -> u32 {
+        target_load_permille(self.k, self.b)
+    }
+
+    /// The first-pass rate where a query looks at the cells of all bins; zero is no
+    /// fingerprint.
+    pub(super) fn first_pass_rate(&self, load: f64) -> f64 {
+        self.rate_of(exp2(f64::from(self.f)) - 1.0, load)
+    }
+
+    /// The same for fingerprints of so many values.
+    pub(super) fn rate_of(&self, values: f64, load: f64) -> f64 {
+        first_pass_rate(values, self.k * self.b, load)
+    }
+}
+
+/// The parameters of a cuckoo filter.
+pub trait Cuckoo: Params + Copy {
+    /// Those that all of them have.
+    fn cells(&self) -> &Cells;
+
+    /// Memory of a filter with this many bins per table and `keys` keys, in bits.
+    fn expected_bits(&self, bins: usize, _keys: usize) -> usize {
+        Packed::bits_for(bins * self.cells_per_bin() as usize, self.cell_bits())
+    }
+}
+
+/// [`Params::bins_within`] of a cuckoo filter.
+pub(super) fn bins_within(params: &impl Cuckoo, room: usize, keys: usize) -> Option<usize> {
+    let step = params.bin_step();
+    let step_bits = step * params.cells_per_bin() as usize * params.cell_bits() as usize;
+    let most = room / step_bits;
+    // A stash wants more room the fewer the subtables.
+    let fits = |steps: &usize| params.expected_bits(steps * step, keys) <= room;
+    (1..=most).rev().take(most / 8 + 2).find(fits).map(|steps| steps * step)
+}

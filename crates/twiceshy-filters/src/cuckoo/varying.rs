@@ -1,0 +1,132 @@
+//! The cyclic adaptive cuckoo filter with varying ranges: the first fingerprint function
+//! has most of a cell's values, because most keys never need another.
+//!
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.2. The
+//! filter is that of [`super::cyclic`], with other ranges.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use libm::exp2;
+
+use crate::error::{Error, Result};
+use crate::params::{self, Field, field, within};
+
+use super::cyclic::Ranges;
+use super::params::{Cells, Cuckoo, bins_within};
+
+/// The parameters of "varying".
+///
+/// | parameter | meaning | default |
+/// | --- | --- | --- |
+/// | `f` | bits of a fingerprint, `r` + 1 to 32 with the selector | 12 |
+/// | `s` | selector bits, 0 to 8 | 1 |
+/// | `r` | one value in `2^r` is left to the functions after the first, 1 to 16 | 2 |
+/// | `k` | tables, 2 to 16 | 4 |
+/// | `b` | cells per bin, 1 to 64 | 1 |
+/// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
+/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    cells: Cells,
+    s: u32,
+    r: u32,
+    retry: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { cells: Cells::new(4, 1), s: 1, r: 2, retry: true }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        params::write(*self, f)
+    }
+}
+
+impl FromStr for Params {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        params::parse(text)
+    }
+}
+
+impl params::Sealed for Params {}
+
+impl params::Params for Params {
+    fn name(&self) -> &'static str {
+        "varying"
+    }
+
+    fn fields(&mut self) -> Vec<Field<'_>> {
+        let Cells { f, k, b, search, full } = &mut self.cells;
+        vec![
+            field("f", f),
+            field("s", &mut self.s),
+            field("r", &mut self.r),
+            field("k", k),
+            field("b", b),
+            field("retry", &mut self.retry),
+            field("search", search),
+            field("full", full),
+        ]
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.cells.validate_tables(1)?;
+        within("s", self.s, 0, 8)?;
+        within("r", self.r, 1, 16)?;
+        within("f", self.cells.f, self.r + 1, 32 - self.s)?;
+        self.cells.validate_fingerprint(self.s)
+    }
+
+    fn cell_bits(&self) -> u32 {
+        self.cells.f + self.s
+    }
+
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        let all = exp2(f64::from(self.cells.f + self.s));
+        self.cells.rate_of(all * (1.0 - exp2(-f64::from(self.r))) - 1.0, load)
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn learned_unit(&self) -> Option<&'static str> {
+        Some("keys by selector")
+    }
+
+    fn target_permille(&self) -> u32 {
+        self.cells.target_permille()
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.cells.k * self.cells.b
+    }
+
+    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
+        bins_within(self, room, keys)
+    }
+}
+
+impl Cuckoo for Params {
+    fn cells(&self) -> &Cells {
+        &self.cells
+    }
+}
+
+impl From<Params> for Ranges {
+    fn from(Params { cells: Cells { f, .. }, s, r, retry }: Params) -> Self {
+        let values = 1u64 << (f + s);
+        let first_end = values - (values >> r);
+        Ranges { below: f - r, first_end, others: 1 << s, skip: 0, retry }
+    }
+}

@@ -1,0 +1,103 @@
+//! Values of parameters, and how they are written.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// A parameter's name and value.
+pub type Field<'a> = (&'static str, &'a mut dyn Value);
+
+/// One parameter, for the list of them.
+pub(crate) fn field<'a>(name: &'static str, value: &'a mut dyn Value) -> Field<'a> {
+    (name, value)
+}
+
+/// A value that can be written and read.
+pub trait Value {
+    /// As it is written.
+    fn text(&self) -> String;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What is expected.
+    fn set(&mut self, text: &str) -> Result<(), String>;
+}
+
+impl Value for u32 {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        *self = text.parse().map_err(|_| "a number is expected".to_string())?;
+        Ok(())
+    }
+}
+
+impl Value for bool {
+    fn text(&self) -> String {
+        u32::from(*self).to_string()
+    }
+
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        *self = match text {
+            "0" => false,
+            "1" => true,
+            _ => return Err("0 or 1 is expected".to_string()),
+        };
+        Ok(())
+    }
+}
+
+/// A value that is one of a few words.
+pub(crate) trait Word: Copy + PartialEq + 'static {
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+impl<T: Word> Value for T {
+    fn text(&self) -> String {
+        let word = T::WORDS.iter().find(|(_, named)| named == self);
+        word.expect("every value has a word").0.to_string()
+    }
+
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        *self =
+            T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, named)| *named).ok_or_else(
+                || {
+                    let known: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+                    format!("one of {} is expected", known.join(", "))
+                },
+            )?;
+        Ok(())
+    }
+}
+
+/// What happens to an insertion that finds no cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The key is handed back in [`Error::Full`](crate::Error::Full).
+    Error,
+    /// Up to its capacity the filter is rebuilt with new hash functions; past
+    /// it the key is handed back.
+    Rebuild,
+    /// The filter is rebuilt half as large again: when it has as many keys as it was
+    /// made for, or a key finds no cell before that.
+    Grow,
+}
+
+impl WhenFull {
+    /// Keys that a filter of this capacity, with room for `most`, takes before it is
+    /// full. One that grows does so at its capacity: at a load of 0.95 an insertion into a
+    /// quotient filter takes 0.24 us, at 0.99 1.3 us and at 0.999 55 us, and queries slow
+    /// down as well.
+    #[inline]
+    pub(crate) fn most_keys(self, capacity: usize, most: usize) -> usize {
+        if self == WhenFull::Grow { capacity } else { most }
+    }
+}
+
+impl Word for WhenFull {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("error", WhenFull::Error), ("rebuild", WhenFull::Rebuild), ("grow", WhenFull::Grow)];
+}
