@@ -126,7 +126,7 @@ pub const WHITELIST_SHARE: f64 = 0.25;
 
 /// The exact list of Bender et al., "Bloom Filters, Adaptivity, and the
 /// Dictionary Problem", Lemma 28: false positives that are known. When its
-/// memory is spent it learns nothing more.
+/// memory is spent it adapts no more.
 #[derive(Debug)]
 struct Whitelist {
     known: HashSet<Digest>,

@@ -1,5 +1,5 @@
-//! The lab of twiceshy: what it takes to check every claim of the papers, and of
-//! our own filters, on data of your own.
+//! Experiments with adaptive filters: checks every claim of the papers, and of our own
+//! filters, on generated data or your own.
 //!
 //! ```text
 //! workload/    keys to store and streams of queries: seed in, keys out
@@ -10,8 +10,7 @@
 //! report/      rows as plots, and plots as one page
 //! ```
 //!
-//! They play against a [`contestant::Contestant`], who is named by an
-//! [`entrants::Entrant`]. [`compression`] reads compressed files, for workloads and for the
+//! They play against a [`contestant::Contestant`], which an [`entrants::Entrant`] names. [`compression`] reads compressed files, for workloads and for the
 //! command line.
 
 #![deny(missing_docs)]

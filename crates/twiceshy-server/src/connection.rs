@@ -1,4 +1,4 @@
-//! Commands that concern the connection: who is there, in which protocol.
+//! Commands about the connection: authentication, names, protocol versions.
 
 use bytes::Bytes;
 use tokio::time::sleep;

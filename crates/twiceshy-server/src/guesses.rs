@@ -1,8 +1,8 @@
 //! [`Guesses`]: how often a password may be guessed.
 //!
-//! A guess is paid for before it is looked at, and the right one is paid back: an
-//! attacker who does not wait for the reply, or uses many connections, gains nothing.
-//! Who pays is the network address, so that guesses from elsewhere delay nobody here.
+//! A guess is paid for before it is examined, and a right one is refunded: an attacker who
+//! does not wait for the reply, or uses many connections, gains nothing. The network address
+//! pays, so guesses from one address do not delay logins from another.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(4);
 const ADDRESSES: usize = 1 << 14;
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Who has guessed, and until when its guesses are paid for.
+/// The addresses that have guessed, and until when their guesses are paid for.
 #[derive(Debug, Default)]
 pub(crate) struct Guesses {
     accounts: Mutex<Accounts>,
@@ -35,7 +35,7 @@ pub(crate) struct Guesses {
 #[derive(Debug, Default)]
 struct Accounts {
     paid_until: HashMap<IpAddr, Instant>,
-    /// When those were last forgotten that need not be remembered.
+    /// When addresses that need not be remembered were last dropped.
     swept_at: Option<Instant>,
 }
 

@@ -1,5 +1,5 @@
 //! Just enough HTTP/1.1 for a page: GET and HEAD of a few fixed paths, one request
-//! a connection, and a limit to everything.
+//! per connection, and limits on everything.
 
 use std::io;
 use std::time::Duration;

@@ -1,17 +1,17 @@
-//! An adaptive filter in front of a store, for whoever speaks to Redis.
+//! An adaptive filter in front of a store, for any Redis client.
 //!
 //! ```text
 //! client ──▶ request ──▶ command ──▶ Backend ──▶ guard ──▶ store
 //!        ◀── reply   ◀──────────────────┘
 //! ```
 //!
-//! [`serve`] answers connections of a listener with a [`Server`], which has a
-//! [`Backend`], [`Limits`], perhaps a [`Password`], and what it counts. Requests
-//! that come together are answered together: their look-ups are one call of the
-//! guard, their writes one write of the store.
+//! [`serve`] answers the connections of a listener with a [`Server`], which has a
+//! [`Backend`], [`Limits`], perhaps a [`Password`], and counters. Requests that arrive
+//! together are answered together: their lookups are one call of the guard, their writes
+//! one write of the store.
 //!
-//! [`Watch`] looks at it every second, and [`serve_page`] shows what it sees to
-//! people and to Prometheus. [`demo`] gives them something to see.
+//! [`Watch`] reads the counters every second, and [`serve_page`] shows them to people and
+//! to Prometheus. [`demo`] produces traffic to look at.
 
 #![deny(missing_docs)]
 

@@ -6,10 +6,9 @@
 //! | `/stats.json` | what it shows: a [`Report`](crate::Report) |
 //! | `/metrics` | counts for Prometheus |
 //!
-//! Only numbers are told here, never a key. Who has a password for the commands
-//! needs it here too, with any user name; without one only this machine is
-//! answered, and only under its own names: a page from elsewhere whose host name
-//! resolves to this machine is not.
+//! The page shows numbers, never keys. If the server has a password, the page asks for it,
+//! with any user name. Without one it answers only this machine, and only under its own
+//! names, so that a page from elsewhere whose host name resolves to this machine gets nothing.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -50,7 +49,7 @@ pub async fn serve_page(
             let accepted = listener.accept().await;
             while tasks.try_join_next().is_some() {}
             match accepted {
-                // Whoever is too many is hung up on; the page asks again.
+                // Dropping the socket closes it; the page asks again.
                 Ok(_) if tasks.len() >= CONNECTIONS => debug!("page: too many connections"),
                 Ok((socket, address)) => {
                     let watch = Arc::clone(&watch);
@@ -76,7 +75,7 @@ pub async fn serve_page(
         () = watch.run() => (),
         () = accept => (),
     }
-    // Answers are short; who has not asked yet is left.
+    // Answers are short; connections without a request are cut off.
     let _ = timeout(GRACE, async { while tasks.join_next().await.is_some() {} }).await;
     tasks.shutdown().await;
 }

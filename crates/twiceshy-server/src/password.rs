@@ -1,4 +1,4 @@
-//! [`Password`]: who may ask.
+//! [`Password`]: authentication of clients.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use subtle::ConstantTimeEq as _;
 use twiceshy::KeyHasher;
 
-/// A password as a digest with a random secret: comparing takes the same time
+/// A password, kept as a digest with a random secret: a comparison takes the same time
 /// whatever the guess has in common with it, its length included.
 pub struct Password {
     hasher: KeyHasher,

@@ -4,11 +4,10 @@
 //! keys are refused, since GET would have no one answer. See [`PostgresOptions`] for
 //! what GET returns. Rows whose key is NULL have no key and are skipped.
 //!
-//! A few connections that all share, each with prepared statements. Look-ups that
-//! come while all connections are busy are gathered, and are one query: a hundred
-//! clients cost about as many queries as there are connections. Of a value for which
-//! there may be no room PostgreSQL tells the size, and it is asked for by itself. Every
-//! session is read-only.
+//! All clients share a few connections, each with prepared statements. Lookups that come
+//! while all connections are busy are gathered into one query: a hundred clients cost about
+//! as many queries as there are connections. For a value that may not fit, PostgreSQL returns
+//! the size, and the value is fetched by itself. Every session is read-only.
 
 mod address;
 mod inspect;
@@ -50,7 +49,7 @@ pub struct PostgresOptions {
     /// verified, unlike there. Without `sslmode`: encrypted if there are
     /// `authorities`, not if the server is on this machine, else if it can be.
     pub address: String,
-    /// Who has signed the server's certificate, if nobody whom the system knows.
+    /// The authorities that may have signed the server's certificate; `None` for the system's.
     pub authorities: Option<Authorities>,
     /// `table` or `schema.table`. Upper and lower case differ; a name with a dot is
     /// put in double quotes.
@@ -62,9 +61,9 @@ pub struct PostgresOptions {
     pub value: Option<String>,
     /// Connections for look-ups.
     pub connections: usize,
-    /// How long who asks waits for an answer.
+    /// How long a request waits for an answer.
     pub timeout: Duration,
-    /// How long counting the rows, or a scan of them, may give nothing.
+    /// How long counting the rows, or a scan of them, may be silent.
     pub scan_timeout: Duration,
 }
 
@@ -74,7 +73,7 @@ pub struct Table {
     queue: mpsc::Sender<Asked>,
 }
 
-/// Keys whose values somebody waits for.
+/// Keys whose values a client waits for.
 struct Asked {
     keys: Vec<Bytes>,
     /// The most bytes of a value that is wanted at once.
@@ -89,7 +88,7 @@ enum Part {
     Large(usize),
 }
 
-/// Look-ups that may wait; who comes then waits to wait.
+/// Lookups that may wait in the queue; more wait for a place in it.
 const QUEUE: usize = 1024;
 
 /// Keys of one query, unless one client brings more.
@@ -182,7 +181,7 @@ async fn answer(lanes: Arc<Lanes>, queue: Arc<Mutex<mpsc::Receiver<Asked>>>) {
                 gathered.push(more);
             }
         }
-        // Who has gone does not want to know.
+        // Clients that are gone need no answer.
         gathered.retain(|asked| !asked.done.is_closed());
         let keys: Vec<Bytes> =
             gathered.iter().flat_map(|asked| asked.keys.iter().cloned()).collect();

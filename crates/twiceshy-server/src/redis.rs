@@ -46,9 +46,9 @@ struct Connection {
 }
 
 impl RedisServer {
-    /// The server of an address as `redis://:password@host:6379/0`, or `rediss://` for
-    /// TLS, with a certificate that these authorities have signed, or one of those that
-    /// the system knows. Whoever asks it waits at most `timeout`.
+    /// The server at an address such as `redis://:password@host:6379/0`, or `rediss://` for
+    /// TLS. Its certificate has to be signed by one of these authorities, or by one that the
+    /// system trusts. Requests wait at most `timeout`.
     ///
     /// # Errors
     /// [`Failure::Refused`] for an address that is none, or a cluster;

@@ -1,7 +1,7 @@
-//! TLS to the stores: whose certificates are believed, and what an error means.
+//! TLS to the stores: which certificates are trusted, and what an error means.
 //!
-//! A certificate is always verified, chain and name. Encryption without that keeps
-//! nobody out who can read what is sent: he can as well pretend to be the store.
+//! A certificate is always verified, chain and name. Encryption alone does not stop an
+//! attacker on the network, who can pretend to be the store.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tracing::warn;
 
 use crate::backend::Failure;
 
-/// Certificate authorities of your own, instead of those that the system knows.
+/// Certificate authorities of your own, instead of the system's.
 #[derive(Clone, Debug)]
 pub struct Authorities {
     pem: Vec<u8>,
@@ -68,7 +68,7 @@ fn of_the_system() -> RootCertStore {
         warn!(%error, "a certificate authority of the system is not used");
     }
     let mut roots = RootCertStore::empty();
-    // Some systems have odd ones; whoever needs such a one is told by the handshake.
+    // Some systems have unusable ones; if one of them is needed, the handshake says so.
     roots.add_parsable_certificates(found.certs);
     roots
 }

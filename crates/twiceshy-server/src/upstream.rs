@@ -11,11 +11,10 @@ use tracing::{info, warn};
 
 use crate::backend::{Failure, Fetched};
 
-/// A store that stays as it is: it is asked for keys, and told of writes if it
-/// takes them from here.
+/// A store that stays as it is. It answers lookups, and takes writes if [`Upstream::WRITES`].
 ///
-/// Keys come as [`Upstream::canonical`] gives them. An answer that does not come
-/// in time is a [`Failure::Upstream`]; nobody waits for ever.
+/// Keys are in the form of [`Upstream::canonical`]. An answer that does not come in time is a
+/// [`Failure::Upstream`]: every wait has an end.
 pub trait Upstream: Send + Sync + 'static {
     /// Whether it takes writes from here; if not, they are refused with its words.
     const WRITES: bool;
@@ -67,17 +66,17 @@ pub trait Upstream: Send + Sync + 'static {
 /// Keys of one chunk of a scan.
 pub(crate) const CHUNK: usize = 1 << 14;
 
-/// Keys that a store is asked for at once, whoever asks for more.
+/// The most keys in one question to a store; larger requests are cut.
 pub(crate) const ASKED: usize = 1 << 10;
 
-/// How long nobody tries again after a failure: at first, and at most.
+/// The pause after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A connection that is made when it is needed, and again when it was lost. While
-/// the store is down most who ask are told so at once, and now and then one tries.
+/// A connection that is made when it is needed, and again when it was lost. While the store
+/// is down, most requests fail at once, and now and then one tries to connect.
 pub(crate) struct Link<C> {
-    /// Held while somebody connects; the others wait for the outcome.
+    /// Held while one request connects; the others wait for the outcome.
     state: Mutex<State<C>>,
     /// How long a connection may take to be made.
     most: Duration,
@@ -149,7 +148,7 @@ impl<C: Clone> Link<C> {
         }
     }
 
-    /// Whoever asks next gets another connection than the one that is `lost`.
+    /// The next request gets another connection than the one that is `lost`.
     pub(crate) async fn lose(&self, lost: impl Fn(&C) -> bool) {
         let mut state = self.state.lock().await;
         if state.connection.as_ref().is_some_and(lost) {

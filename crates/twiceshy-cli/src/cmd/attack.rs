@@ -306,7 +306,7 @@ fn winner(won: bool) -> &'static str {
     if won { "adversary" } else { "filter" }
 }
 
-/// Who won one game, or how many of several the adversary did.
+/// The winner of one game, or how many of several games the adversary won.
 fn score(games: &[Row]) -> String {
     let won = games.iter().filter(|row| row.won).count();
     match games {

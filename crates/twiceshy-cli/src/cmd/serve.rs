@@ -351,7 +351,7 @@ impl Page {
 /// Says what there is to see.
 fn invite(address: SocketAddr, page: SocketAddr) {
     let port = address.port();
-    // Whoever reads it may have seen enough, as in `serve --demo | head -1`.
+    // The reader may have seen enough, as in `serve --demo | head -1`.
     let _ = writeln!(
         io::stdout(),
         "Open  http://{page}/\n\n\

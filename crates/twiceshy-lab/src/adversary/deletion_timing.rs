@@ -4,8 +4,8 @@
 //!
 //! First find a false positive `x`, then the stored `y` with which it collides:
 //! the one after whose deletion and insertion `x` is a false positive once more. A
-//! filter that forgets with a key what it had learned for it makes the same
-//! mistake for good. The broom filter's ghosts are the answer.
+//! filter that forgets the adaptations of a removed key repeats the mistake forever.
+//! The broom filter's ghosts prevent that.
 
 use twiceshy_filters::Result;
 

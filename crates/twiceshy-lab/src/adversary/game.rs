@@ -43,9 +43,9 @@ pub const MARGIN: f64 = 2.0;
 /// lose.
 pub const CHANCE: f64 = 1e-6;
 
-/// Somebody who wants false positives.
+/// A player that looks for false positives.
 pub trait Adversary {
-    /// Plays, tossing these coins, and claims something at last.
+    /// Plays with these random choices, and makes a claim in the end.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Full`] where an insertion finds no room.
@@ -313,7 +313,7 @@ pub fn play(
     play_watched(filter, adversary, keys, seed, &mut |_| ())
 }
 
-/// [`play`], with somebody who sees the rounds so far at the end of each.
+/// [`play`], with a function that sees the rounds so far at the end of each.
 ///
 /// # Errors
 /// [`twiceshy_filters::Error::Full`] where the keys do not fit the filter.

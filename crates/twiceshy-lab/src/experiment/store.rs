@@ -1,4 +1,4 @@
-//! Finished rows on disk: one CSV a figure, a line a row, written as it is done.
+//! Finished rows on disk: one CSV per figure, one line per row, written as soon as it is done.
 //!
 //! The first line says under which setting the rows were measured; rows of another
 //! one are neither mixed with them nor overwritten. What a kill cut off, the part

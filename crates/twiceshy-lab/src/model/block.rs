@@ -16,7 +16,7 @@ use super::poisson;
 use super::popularity::{Asks, Popularity};
 use super::telescoping::SLOTS;
 
-/// What a slot learns from a false positive.
+/// How a slot adapts to a false positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learning {
     /// To hold its key's next remainder.
@@ -28,13 +28,13 @@ pub enum Learning {
 /// What a block does.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What its slots learn.
+    /// How its slots adapt.
     pub learning: Learning,
     /// The probability that remainders collide.
     pub epsilon: f64,
     /// Bits of its code; infinite without one.
     pub budget: f64,
-    /// Bits of the code for what a slot has learned, up to the most that it can.
+    /// Bits of the code for a slot after so many adaptations, up to the most that it can have.
     pub bits: Vec<f64>,
     /// Whether a spent block takes other hash functions.
     pub reseeds: bool,
@@ -62,8 +62,8 @@ struct Key {
     learned: usize,
     /// Absent keys of its quotient, but for those that collide at first.
     others: f64,
-    /// Who collides with each of its remainders, as far as it has come; extensions
-    /// have one list.
+    /// The absent keys that collide with each of its remainders so far; extensions have one
+    /// list.
     lists: Vec<Vec<Colliding>>,
     /// When it is hit next, and by whom.
     next: Option<(f64, usize)>,
@@ -160,7 +160,7 @@ impl Game<'_> {
         Colliding { asks: Asks::new(self.popularity.draw(rng)), common }
     }
 
-    /// The list of those who may collide with a key.
+    /// The list of absent keys that may collide with a key.
     fn list(&self, key: usize) -> usize {
         match self.block.learning {
             Learning::Selectors => self.keys[key].learned,
@@ -168,8 +168,8 @@ impl Game<'_> {
         }
     }
 
-    /// Who collides with a key as it is was asked at `now` if it was the one, and
-    /// otherwise not since it was looked at.
+    /// Notes that of the absent keys that collide with a key, the one that hit it was asked at
+    /// `now`, and the others were not asked since they were last looked at.
     fn watched(&mut self, key: usize, now: f64) {
         let list = self.list(key);
         let hit = &mut self.keys[key];
@@ -199,7 +199,7 @@ impl Game<'_> {
         last as f64 * self.block.bits[0] + self.beyond_zeros <= self.block.budget
     }
 
-    /// The block forgets; the cause is fixed again, if it is still one.
+    /// The block forgets, and adapts to the cause again if that is still a false positive.
     fn spend(&mut self, key: usize, by: usize, before: usize) {
         let again = match self.block.learning {
             Learning::Selectors => usize::from(before == 0),

@@ -145,7 +145,7 @@ impl Arrivals<'_> {
                 mean
             })
             .collect();
-        // Whoever is driven out may collide anywhere.
+        // A displaced key may collide anywhere.
         let first = if disturbances > 0.0 { pairs } else { active.count_ones() as usize };
         let on_first: f64 = means[..first].iter().sum();
         if on_first == 0.0 {

@@ -17,7 +17,7 @@ use super::popularity::Popularity;
 /// The keys of a bin, by position.
 #[derive(Clone, Debug)]
 struct Arrangement {
-    /// Who is in each position; `None` for nobody.
+    /// The key in each position; `None` for an empty one.
     keys: Vec<Option<usize>>,
     retry: bool,
 }
@@ -54,7 +54,7 @@ impl State for Arrangement {
         occupied.filter_map(|(at, key)| key.map(|key| self.pair(key, at))).sum()
     }
 
-    /// One swap, as in the paper: whoever collides twice is asked again.
+    /// One swap, as in the paper: a query that collides twice comes again.
     fn collide(&mut self, matched: u64, rng: &mut Rng) {
         let colliding = (0..self.keys.len()).find(|&at| self.collides(self.keys[at], at, matched));
         self.swap(colliding.expect("a false positive collides"), matched, rng);

@@ -12,7 +12,7 @@
 //! in small steps, is the whole filter.
 //!
 //! Not all that a key meets are false positives. One that shares `k` further bits with
-//! it makes the fingerprint so long that only who shares more is wrong about it. `k` is
+//! it makes the fingerprint so long that only a query that shares more collides. `k` is
 //! geometric, and of `mu` met so far (Poisson) the next is a record with probability
 //! `sum over k of 2^-(k+1) exp(-mu 2^-k)`.
 //!
@@ -55,13 +55,13 @@ impl Quotients {
     }
 }
 
-/// The probability that who shares quotient and remainder with a key, which met `mu`
-/// such before, shares more bits than all of them.
+/// The probability that a query which shares quotient and remainder with a key, after `mu`
+/// such queries, shares more bits than all of them.
 fn record(mu: f64) -> f64 {
     const DEPTH: i32 = 20;
     let mut weight = 0.5_f64.powi(DEPTH);
     let mut none = (-2.0 * mu * weight).exp();
-    // What is deeper: nobody was there.
+    // Deeper than that none of them came.
     let mut sum = weight;
     for _ in 0..DEPTH {
         sum += weight * none;

@@ -1,5 +1,5 @@
 //! Packets of flows, as on the links of the papers, whose traces are not public:
-//! a discrete Pareto distribution of packets a flow, cut off at the largest flow,
+//! a discrete Pareto distribution of packets per flow, cut off at the largest flow,
 //! fits the papers' counts of packets and flows.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Key lists and access logs: one key a line, or numbers one after the other.
+//! Key lists and access logs: one key per line, or numbers one after the other.
 
 use std::convert::Infallible;
 use std::io::Write;

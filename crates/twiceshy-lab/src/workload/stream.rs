@@ -185,7 +185,7 @@ impl Workload {
         Box::new(self.ranks().map(move |rank| mix(first + u64::from(rank))))
     }
 
-    /// The queries as places in [`Workload::absent`], for those who keep
+    /// The queries as places in [`Workload::absent`], for callers that keep
     /// something for each absent key.
     #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
