@@ -238,7 +238,7 @@ impl<U: Upstream> Shield<U> {
         in_turns(records, |some| keys.extend(some.iter().map(|(key, _)| key.clone()))).await;
         // Until the store has answered.
         let adding = self.inner.changes.add(self.inner.digests(&keys).await).await;
-        self.inner.learn_of(keys).await?;
+        self.inner.add_keys(keys).await?;
         let stored = upstream.set(records).await;
         if stored.is_err() {
             adding.may_come_late().await;
@@ -265,7 +265,7 @@ impl<U: Upstream> Shield<U> {
     pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let keys = self.inner.canonical_or_refused(keys).await?;
         let adding = self.inner.changes.announce(self.inner.digests(&keys).await).await;
-        let added = self.inner.learn_of(keys).await;
+        let added = self.inner.add_keys(keys).await;
         adding.finish().await;
         added
     }
@@ -434,7 +434,7 @@ impl<U: Upstream> Inner<U> {
 
     /// Adds keys to the filter; returns how many it did not know. Most that are
     /// stored again are known: that is a read, and no write.
-    async fn learn_of(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
+    async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
         /// Reading for more keys takes so long that others notice.
         const FEW: usize = 64;
         if keys.len() <= FEW {

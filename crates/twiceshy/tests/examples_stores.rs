@@ -1,5 +1,7 @@
 //! The examples with stores run, and their assertions hold.
 
+#![cfg(feature = "redb")]
+
 #[path = "../examples/async_handler.rs"]
 mod async_handler;
 #[path = "../examples/embedded.rs"]

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder};
 use metrics::{SharedString, Unit};
 use twiceshy::guard::Opened;
-use twiceshy::store::{Durability, Engine, Options, Redb};
+use twiceshy::store::{Durability, Engine, Kept, Options, Redb};
+use twiceshy::{Guard, Sidecar};
 
 use crate::harness::{open, small};
 
@@ -28,6 +29,26 @@ fn three_lines() -> Result<(), Box<dyn Error>> {
     assert_eq!(store.get("k")?.as_deref(), Some(&b"v"[..]));
     assert!(store.remove("k")?);
     assert_eq!(store.get("k")?, None);
+    Ok(())
+}
+
+/// Threads share stores, and send their errors.
+#[test]
+fn stores_and_errors_are_send_and_sync() {
+    fn assert_send_and_sync<T: Send + Sync>() {}
+    assert_send_and_sync::<Kept<Guard<Redb>>>();
+    assert_send_and_sync::<Kept<Sidecar<Redb>>>();
+    assert_send_and_sync::<twiceshy::Error>();
+}
+
+/// One function opens a directory, uses its guard and a filter, and has one error for `?`.
+#[test]
+fn one_error_takes_them_all() -> twiceshy::Result<()> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = twiceshy::open(directory.path())?;
+    store.put("k", "v")?;
+    "telescoping:f=8".parse::<twiceshy::Spec>()?;
+    store.close()?;
     Ok(())
 }
 
@@ -92,7 +113,7 @@ fn keeps_what_it_was_given<E: Engine>(durability: Durability) {
     let store = options.open::<E>(directory.path()).expect("a good directory");
     assert_eq!(*store.opened(), Opened::Snapshot);
     assert_eq!(store.check(), Ok(0));
-    assert!(missing(&store) <= second, "lessons are kept");
+    assert!(missing(&store) <= second, "adaptations are kept");
     for n in (0..2000).filter(|n| ![7, 8].contains(n)) {
         let value = store.get(format!("key {n}")).expect("read");
         assert_eq!(value, Some(format!("value {n}").into_bytes()));

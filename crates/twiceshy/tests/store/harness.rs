@@ -6,7 +6,7 @@ use std::process::Command;
 
 use twiceshy::store::{Durability, Engine, GuardedStore, Options};
 
-/// A store that is soon full, in few slices, whose writes wait for nothing.
+/// A small store with few shards, whose writes do not wait for the disk.
 pub fn small() -> Options {
     Options::default().capacity(16).shard_bits(2).durability(Durability::Process)
 }
