@@ -193,6 +193,26 @@ impl Filter {
         self.chain.check()
     }
 
+    /// [`Filter::insert`] of a digest that its hasher made; for the command line, which sorts
+    /// digests.
+    #[doc(hidden)]
+    pub fn insert_digest(&mut self, digest: Digest) -> bool {
+        self.chain.insert(digest)
+    }
+
+    /// [`Filter::adapt`] likewise.
+    #[doc(hidden)]
+    pub fn adapt_digest(&mut self, digest: Digest) -> bool {
+        self.chain.adapt(digest)
+    }
+
+    /// [`Filter::contains_many`] likewise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn contains_digests(&self, digests: &[Digest]) -> Vec<bool> {
+        self.chain.contains_many(digests)
+    }
+
     #[inline]
     fn digest(&self, key: impl Key) -> Digest {
         key.encode(|bytes| self.hasher.digest(bytes))
