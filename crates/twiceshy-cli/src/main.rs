@@ -4,6 +4,7 @@
 
 mod cmd;
 mod keys;
+mod loaded;
 mod progress;
 mod rows;
 mod saved;

@@ -5,6 +5,8 @@
 //! keys.twiceshy.secret    what turns keys into digests: 0600, written once and kept
 //! ```
 //!
+//! A filter without the digests of its keys has its secret in the one file (`loaded.rs`).
+//!
 //! Because the secret stays when a filter is built again, the file is all that is
 //! ever replaced, and one rename does it: whoever reads sees the old filter or the
 //! new one, and the secret fits both. And because the secret stays, it is what those
@@ -19,7 +21,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+use twiceshy::{Filter, Frozen};
 use twiceshy_filters::{KeyFilter, KeyHasher};
+
+use crate::loaded::{Contents, Loaded};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -79,8 +84,18 @@ impl Saved {
     ///
     /// # Errors
     /// A file that cannot be read, is damaged, or has lost its secret.
-    pub fn load(&self) -> Result<(KeyFilter, Version)> {
+    pub fn load(&self) -> Result<(Loaded, Version)> {
         let (bytes, version) = self.read()?;
+        let loaded = match Contents::of(&bytes) {
+            Contents::Keyed => return Ok((self.load_keyed(&bytes)?, version)),
+            Contents::Filter => Filter::from_bytes(&bytes).map(Box::new).map(Loaded::Filter),
+            Contents::Frozen => Frozen::from_bytes(&bytes).map(Box::new).map(Loaded::Frozen),
+        };
+        Ok((loaded.map_err(|error| format!("{}: {error}", self.name))?, version))
+    }
+
+    /// The filter whose secret is beside it.
+    fn load_keyed(&self, bytes: &[u8]) -> Result<Loaded> {
         let secret = self.secret()?.ok_or_else(|| {
             let path = self.secret_path();
             format!(
@@ -90,8 +105,10 @@ impl Saved {
                 self.name
             )
         })?;
-        let filter = KeyFilter::load(&bytes, secret);
-        Ok((filter.map_err(|error| format!("{}: {error}", self.name))?, version))
+        let filter = KeyFilter::load(bytes, secret);
+        let (hasher, filter) =
+            filter.map_err(|error| format!("{}: {error}", self.name))?.into_parts();
+        Ok(Loaded::Keyed(hasher, Box::new(filter)))
     }
 
     /// Its secret, `None` if there is none.
@@ -201,18 +218,19 @@ impl Saved {
         }
     }
 
-    /// Puts a filter in the file's place, whole or not at all. With a version,
+    /// Puts a filter's bytes in the file's place, whole or not at all. With a version,
     /// only if the file was still that one right before: whoever copies another file
     /// to its place takes no lock. Gives its number of bytes.
     ///
     /// # Errors
     /// Whatever keeps it from being written; the file is then as before.
-    pub fn replace(&self, filter: &KeyFilter, read: Option<Version>) -> Result<u64> {
+    pub fn replace(&self, bytes: &[u8], read: Option<Version>) -> Result<u64> {
         self.check_replaceable()?;
         let fail = |error: io::Error| format!("cannot write {}: {error}", self.name);
-        let bytes = filter.save();
-        let mut file = self.temporary().map_err(fail)?;
-        write_all(&mut file, &bytes).map_err(fail)?;
+        // What has its secret in it is the user's alone, unless it is made to be shipped.
+        let private = Contents::of(bytes) == Contents::Filter;
+        let mut file = self.temporary(private).map_err(fail)?;
+        write_all(&mut file, bytes).map_err(fail)?;
         if let Some(version) = read {
             let now = fs::metadata(&self.path).and_then(|metadata| Version::of(&metadata));
             if now.map_err(fail)? != version {
@@ -226,10 +244,12 @@ impl Saved {
     }
 
     /// A file beside it, with the mode that it has or that a new file gets.
-    fn temporary(&self) -> io::Result<NamedTempFile> {
+    fn temporary(&self, private: bool) -> io::Result<NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         let old = fs::metadata(&self.path).ok();
-        let mode = old.as_ref().map(Metadata::permissions).or_else(mode_of_new_files);
+        // The default of a temporary file is the user's alone.
+        let new = || if private { None } else { mode_of_new_files() };
+        let mode = old.as_ref().map(Metadata::permissions).or_else(new);
         if let Some(mode) = &mode {
             builder.permissions(mode.clone());
         }
@@ -331,13 +351,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let saved = Saved::new(&folder.path().join("a.twiceshy"));
         let secret = saved.secret_or_new().expect("a secret");
-        saved.replace(&filter(10, &secret), None).expect("saved");
-        let (old, version) = saved.load().expect("loaded");
-        saved.replace(&filter(20, &secret), None).expect("saved again");
+        saved.replace(&filter(10, &secret).save(), None).expect("saved");
+        let (old, version) = saved.read().expect("read");
+        saved.replace(&filter(20, &secret).save(), None).expect("saved again");
         let error = saved.replace(&old, Some(version)).expect_err("an old filter").to_string();
         assert!(error.contains("run it again"), "{error}");
-        let (newer, version) = saved.load().expect("loaded");
-        assert_eq!(newer.stats().len, 20);
+        let (newer, version) = saved.read().expect("read");
+        assert_eq!(KeyFilter::load(&newer, secret).expect("whole").stats().len, 20);
         saved.replace(&newer, Some(version)).expect("nobody else has changed it");
     }
 
@@ -362,10 +382,10 @@ mod tests {
         let saved = Saved::new(&folder.path().join("a"));
         let secret = saved.secret_or_new().expect("a secret");
         assert!(saved.secret_or_new().expect("the same") == secret);
-        saved.replace(&filter(10, &secret), None).expect("saved");
+        saved.replace(&filter(10, &secret).save(), None).expect("saved");
         let (_, version) = saved.load().expect("loaded");
-        saved.replace(&filter(11, &secret), None).expect("saved");
-        saved.replace(&filter(12, &secret), Some(version)).expect_err("an old version");
+        saved.replace(&filter(11, &secret).save(), None).expect("saved");
+        saved.replace(&filter(12, &secret).save(), Some(version)).expect_err("an old version");
         let mut names: Vec<OsString> = fs::read_dir(folder.path())
             .expect("a folder")
             .map(|entry| entry.expect("an entry").file_name())

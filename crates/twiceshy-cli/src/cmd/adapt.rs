@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use twiceshy::Filter;
 use twiceshy_filters::{Adapted, AnyFilter, Digest, KeyFilter, KeyHasher};
 
 use crate::keys::{Format, Keys, is_stdin};
+use crate::loaded::Loaded;
 use crate::saved::Saved;
 use crate::table::count;
 
@@ -22,7 +24,9 @@ use crate::table::count;
 /// blank lines. Lists are read as by 'twiceshy build': gzip and zstd, LF and CRLF.
 ///
 /// FILE has the digests of its keys, so it needs no list of them. With --keys you make
-/// sure that FILE is the filter of exactly these keys: if not, nothing is changed.
+/// sure that FILE is the filter of exactly these keys: if not, nothing is changed. A FILE that
+/// was built with --never has no digests, and needs --keys to tell stored keys from others. One
+/// that was built with --frozen stays as it is.
 ///
 /// Exit code: 0; 1 if a key of the list is still answered "maybe" and is not stored (the
 /// filter does not adapt, or is too crowded: build it with another --spec); 2 if something
@@ -56,6 +60,9 @@ pub struct Args {
 /// Some keys are as wrong as before.
 const UNFIXED: u8 = 1;
 
+/// The version of the report as scripts know it.
+const SCHEMA: &str = "twiceshy.adapt.v1";
+
 /// How often a key is told that comes back when others are told.
 const ROUNDS: usize = 8;
 
@@ -88,19 +95,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let saved = Saved::new(&args.file);
     // From the first read of the file until it is replaced.
     let _lock = saved.lock()?;
-    let (filter, version) = saved.load()?;
-    let (hasher, mut filter) = filter.into_parts();
-    if let Some(keys) = keys {
-        let (keys, _) = distinct(keys, &hasher)?;
-        check_keys(&mut filter, &keys).map_err(|reason| format!("{}: {reason}", saved.name()))?;
-    }
-    let (digests, blank_lines) = distinct(list, &hasher)?;
-    let mut report = tell(&mut filter, &digests)?;
+    let (loaded, version) = saved.load()?;
+    let keys = keys.map(|keys| distinct(keys, loaded.hasher())).transpose()?;
+    let keys = keys.as_ref().map(|(keys, _)| &keys[..]);
+    let (digests, blank_lines) = distinct(list, loaded.hasher())?;
+    let adapted = match loaded {
+        Loaded::Keyed(hasher, filter) => adapt_keyed(hasher, *filter, keys, &digests),
+        Loaded::Filter(filter) => adapt_keyless(*filter, keys, &digests),
+        Loaded::Frozen(_) => Err("it is frozen; build it again, with these keys as --never".into()),
+    };
+    let (mut report, bytes) = adapted.map_err(|reason| format!("{}: {reason}", saved.name()))?;
     report.blank_lines = blank_lines;
     report.file = saved.name().to_string();
     report.saved = report.fixed + report.unfixed != 0;
     if report.saved {
-        saved.replace(&KeyFilter::from_parts(hasher, filter), Some(version))?;
+        saved.replace(&bytes, Some(version))?;
     }
     if args.json {
         writeln!(io::stdout(), "{}", serde_json::to_string(&report)?)?;
@@ -108,6 +117,49 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         report.print()?;
     }
     Ok(if report.unfixed == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNFIXED) })
+}
+
+/// Tells a filter that has the digests of its keys, and gives its bytes.
+fn adapt_keyed(
+    hasher: KeyHasher,
+    mut filter: AnyFilter,
+    keys: Option<&[Digest]>,
+    digests: &[Digest],
+) -> Result<(Report, Vec<u8>), Box<dyn Error>> {
+    if let Some(keys) = keys {
+        check_keys(&mut filter, keys)?;
+    }
+    let report = tell(&mut filter, digests)?;
+    Ok((report, KeyFilter::from_parts(hasher, filter).save()))
+}
+
+/// Tells a filter that has none. It would hide a stored key, if it were told of one.
+fn adapt_keyless(
+    mut filter: Filter,
+    keys: Option<&[Digest]>,
+    digests: &[Digest],
+) -> Result<(Report, Vec<u8>), Box<dyn Error>> {
+    let Some(keys) = keys else {
+        let reason = "it has no digests of its keys; give all stored keys with --keys, so that \
+                      none of them is taken for a false positive";
+        return Err(reason.into());
+    };
+    let missing = filter.contains_digests(keys).iter().filter(|found| !**found).count();
+    if missing != 0 {
+        let missing = count(missing as u64);
+        let reason = format!("{missing} of the --keys are not in it; nothing was changed");
+        return Err(reason.into());
+    }
+    let is_stored = |digest: &Digest| keys.binary_search(digest).is_ok();
+    let absent: Vec<Digest> = digests.iter().copied().filter(|digest| !is_stored(digest)).collect();
+    let before = filter.contains_digests(&absent);
+    for digest in &absent {
+        filter.adapt_digest(*digest);
+    }
+    // Some may have been pushed out of the table by others.
+    let report =
+        Report::new(&before, &filter.contains_digests(&absent), digests.len() - absent.len());
+    Ok((report, filter.to_bytes()))
 }
 
 /// The distinct keys of a list, and how many lines of it were blank.
@@ -156,21 +208,33 @@ fn tell(filter: &mut AnyFilter, digests: &[Digest]) -> Result<Report, Box<dyn Er
     }
     let mut now = vec![false; digests.len()];
     filter.contains_many(digests, &mut now);
-    let [mut fixed, mut already_absent, mut unfixed] = [0; 3];
-    for ((before, now), _) in before.iter().zip(&now).zip(&stored).filter(|(_, stored)| !**stored) {
-        match (before, now) {
-            (_, true) => unfixed += 1,
-            (true, false) => fixed += 1,
-            (false, false) => already_absent += 1,
-        }
-    }
-    let stored = stored.iter().filter(|&&stored| stored).count();
-    let schema = "twiceshy.adapt.v1";
-    let (file, saved, blank_lines) = (String::new(), false, 0);
-    Ok(Report { schema, file, fixed, already_absent, stored, unfixed, blank_lines, saved })
+    let absent = |answers: &[bool]| -> Vec<bool> {
+        answers
+            .iter()
+            .zip(&stored)
+            .filter(|(_, stored)| !**stored)
+            .map(|(found, _)| *found)
+            .collect()
+    };
+    let [before, now] = [absent(&before), absent(&now)];
+    Ok(Report::new(&before, &now, digests.len() - now.len()))
 }
 
 impl Report {
+    /// What became of absent keys that had these answers before and have those now.
+    fn new(before: &[bool], now: &[bool], stored: usize) -> Self {
+        let [mut fixed, mut already_absent, mut unfixed] = [0; 3];
+        for (before, now) in before.iter().zip(now) {
+            match (before, now) {
+                (_, true) => unfixed += 1,
+                (true, false) => fixed += 1,
+                (false, false) => already_absent += 1,
+            }
+        }
+        let (file, saved, blank_lines) = (String::new(), false, 0);
+        Report { schema: SCHEMA, file, fixed, already_absent, stored, unfixed, blank_lines, saved }
+    }
+
     fn print(&self) -> io::Result<()> {
         let [fixed, absent, stored, unfixed] =
             [self.fixed, self.already_absent, self.stored, self.unfixed]

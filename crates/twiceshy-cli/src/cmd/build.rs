@@ -1,5 +1,7 @@
 //! `twiceshy build`: a filter from a list of keys, into a file.
 
+mod keyless;
+
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -25,6 +27,12 @@ use crate::table::{bytes, count};
 /// that the filter answers wrong: keep it from those who choose the queries. If
 /// FILE.secret exists already, it is used again.
 ///
+/// With --frozen or --never FILE has neither digests nor a secret beside it: it is as large as
+/// the filter, some 1.6 bytes per key, and has the secret in it. --frozen is for a file that is
+/// shipped to clients, who query it and change nothing. --never reads keys that are known to
+/// be absent, and fixes the filter until it answers "absent" to all of them: together with
+/// KEYS, a yes/no list.
+///
 /// FILE is replaced by a rename, as a whole or not at all. If another process is building
 /// or adapting it, the command fails at once. Duplicate keys count once. Without any keys
 /// the filter answers "absent" to everything.
@@ -39,6 +47,7 @@ use crate::table::{bytes, count};
 #[command(after_help = "Examples:
   twiceshy build users.txt -o users.twiceshy
   cut -f1 table.tsv | twiceshy build -o ids.twiceshy --spec 'cuckooing:f=12'
+  twiceshy build blocked.txt -o blocked.twiceshy --frozen --never popular.txt
   twiceshy build keys.bin --format lp32 -o keys.twiceshy --capacity 2000000 --json")]
 pub struct Args {
     /// File with the keys; '-' or none for standard input
@@ -55,6 +64,22 @@ pub struct Args {
     /// (f) halves the false positives.
     #[arg(long, default_value_t)]
     spec: Spec,
+
+    /// Build a filter for queries only, without the digests of its keys
+    #[arg(long, conflicts_with = "spec")]
+    frozen: bool,
+
+    /// File with keys that are not stored, to which the filter must answer "absent"; '-' for
+    /// standard input
+    ///
+    /// Keys of this list that are stored after all stay stored, and are counted. Without
+    /// --frozen the filter can be adapted later, which may push out keys of this list.
+    #[arg(long, value_name = "LIST", conflicts_with = "spec")]
+    never: Option<PathBuf>,
+
+    /// With --frozen or --never: share of absent keys that may be answered "maybe" [default: 0.002]
+    #[arg(long, conflicts_with = "spec")]
+    rate: Option<f64>,
 
     /// How the keys follow each other
     #[arg(long, value_enum, default_value_t = Format::Lines)]
@@ -91,6 +116,14 @@ struct Report {
 /// Keys that cannot be read, a filter that cannot be built, a file that cannot be
 /// written.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
+    if args.frozen || args.never.is_some() {
+        return keyless::run(args);
+    }
+    if args.rate.is_some() {
+        return Err(
+            "--rate goes with --frozen or --never; for others it follows from --spec".into()
+        );
+    }
     let start = Instant::now();
     let saved = Saved::new(&args.output);
     saved.check_replaceable()?;
@@ -123,7 +156,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     })?;
     progress.phase("saving");
     let filter = KeyFilter::from_parts(hasher, filter);
-    let file_bytes = saved.replace(&filter, None)?;
+    let file_bytes = saved.replace(&filter.save(), None)?;
     progress.finish();
 
     let stats = filter.stats();

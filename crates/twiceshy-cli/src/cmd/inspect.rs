@@ -1,5 +1,7 @@
 //! `twiceshy inspect`: what is in a filter's file.
 
+mod keyless;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,13 +11,15 @@ use std::process::ExitCode;
 use serde::Serialize;
 use twiceshy_filters::{AnyFilter, KeyFilter};
 
+use crate::loaded::Contents;
 use crate::saved::Saved;
 use crate::table::{bytes, count, percent};
 
 /// Shows what is in a filter's file, and whether it is intact.
 ///
 /// All of the file is verified: its checksum, its structure, and that the filter answers
-/// "maybe" to every digest that it stores. No secret is needed.
+/// "maybe" to every digest that it stores. No secret is needed. A file that was built with
+/// --frozen or --never has no digests, and its secret in it.
 ///
 /// "minimum" is what any filter must spend for the same share of false positives, the
 /// logarithm of 1/share to the base 2; it is not enough to adapt.
@@ -91,6 +95,14 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let saved = Saved::new(&args.file);
     let (contents, _) = saved.read()?;
     let (file, file_bytes) = (saved.name().to_string(), contents.len() as u64);
+    let contents_kind = Contents::of(&contents);
+    if contents_kind != Contents::Keyed {
+        let inspected = keyless::inspected(&file, contents_kind, &contents);
+        return match inspected {
+            Ok(report) => report.print(args.json),
+            Err(error) => damaged(args, file, file_bytes, &error),
+        };
+    }
     let (secret, filter) = match saved.secret() {
         Ok(Some(hasher)) => {
             let loaded = KeyFilter::load(&contents, hasher);
@@ -101,7 +113,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         }
         Err(error) => (error.to_string(), KeyFilter::load_filter(&contents)),
     };
-    let code = match filter {
+    match filter {
         Ok(filter) => {
             let report = Report::new(file, file_bytes, secret, &filter);
             if args.json {
@@ -109,21 +121,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             } else {
                 write!(io::stdout(), "{}", report.text())?;
             }
-            ExitCode::SUCCESS
+            Ok(ExitCode::SUCCESS)
         }
-        Err(error) => {
-            let reason = error.to_string();
-            if args.json {
-                let damage = Damage { schema: SCHEMA, file, file_bytes, whole: false, reason };
-                writeln!(io::stdout(), "{}", serde_json::to_string(&damage)?)?;
-            } else {
-                let size = bytes(file_bytes);
-                writeln!(io::stdout(), "{file} ({size}) is {reason}")?;
-            }
-            ExitCode::from(DAMAGED)
-        }
-    };
-    Ok(code)
+        Err(error) => damaged(args, file, file_bytes, &error),
+    }
+}
+
+/// Says what is wrong with the file.
+fn damaged(
+    args: &Args,
+    file: String,
+    file_bytes: u64,
+    error: &twiceshy_filters::Error,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let reason = error.to_string();
+    if args.json {
+        let damage = Damage { schema: SCHEMA, file, file_bytes, whole: false, reason };
+        writeln!(io::stdout(), "{}", serde_json::to_string(&damage)?)?;
+    } else {
+        let size = bytes(file_bytes);
+        writeln!(io::stdout(), "{file} ({size}) is {reason}")?;
+    }
+    Ok(ExitCode::from(DAMAGED))
 }
 
 impl Report {

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use twiceshy_filters::{AnyFilter, Digest, KeyHasher};
+use twiceshy_filters::Digest;
 
 use crate::keys::{Format, Keys};
+use crate::loaded::Loaded;
 use crate::saved::Saved;
 use crate::table::count;
 
@@ -92,8 +93,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let keys =
         args.key.is_empty().then(|| Keys::open(args.keys.as_deref(), args.format)).transpose()?;
     let (filter, _) = Saved::new(&args.file).load()?;
-    let (hasher, filter) = filter.into_parts();
-    let mut answers = Answers::new(args, &hasher, &filter);
+    let mut answers = Answers::new(args, &filter);
     match keys {
         None => answers.give(args.key.iter().map(|key| key.as_encoded_bytes()))?,
         Some(mut keys) => {
@@ -120,35 +120,32 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 /// Answers on their way out.
 struct Answers<'a> {
     args: &'a Args,
-    hasher: &'a KeyHasher,
-    filter: &'a AnyFilter,
+    filter: &'a Loaded,
     output: BufWriter<io::StdoutLock<'static>>,
     counts: Counts,
     digests: Vec<Digest>,
-    found: Vec<bool>,
 }
 
 impl<'a> Answers<'a> {
-    fn new(args: &'a Args, hasher: &'a KeyHasher, filter: &'a AnyFilter) -> Self {
+    fn new(args: &'a Args, filter: &'a Loaded) -> Self {
         let output = BufWriter::new(io::stdout().lock());
         let counts =
             Counts { schema: "twiceshy.query.count.v1", maybe: 0, absent: 0, blank_lines: 0 };
-        Answers { args, hasher, filter, output, counts, digests: vec![], found: vec![] }
+        Answers { args, filter, output, counts, digests: vec![] }
     }
 
     /// Answers these keys, for everybody to see at once.
     fn give<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> io::Result<()> {
         self.digests.clear();
-        self.digests.extend(keys.clone().map(|key| self.hasher.digest(key)));
-        self.found.resize(self.digests.len(), false);
-        self.filter.contains_many(&self.digests, &mut self.found);
-        let maybe = self.found.iter().filter(|&&found| found).count();
+        self.digests.extend(keys.clone().map(|key| self.filter.hasher().digest(key)));
+        let found = self.filter.contains_many(&self.digests);
+        let maybe = found.iter().filter(|&&found| found).count();
         self.counts.maybe += maybe as u64;
-        self.counts.absent += (self.found.len() - maybe) as u64;
+        self.counts.absent += (found.len() - maybe) as u64;
         if self.args.count {
             return Ok(());
         }
-        for (key, &found) in keys.zip(&self.found) {
+        for (key, found) in keys.zip(found) {
             let answer = if found { "maybe" } else { "absent" };
             if self.args.json {
                 let text = std::str::from_utf8(key).ok();

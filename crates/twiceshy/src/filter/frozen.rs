@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use twiceshy_filters::KeyHasher;
+use twiceshy_filters::{Digest, KeyHasher};
 
 use super::chain::Chain;
 use super::{Key, Stats, digests};
@@ -51,6 +51,13 @@ impl Frozen {
     #[must_use]
     pub fn contains_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
         self.chain.peek_many(&digests(&self.hasher, keys))
+    }
+
+    /// [`Frozen::contains_many`] of digests that its hasher made; for the command line.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn contains_digests(&self, digests: &[Digest]) -> Vec<bool> {
+        self.chain.peek_many(digests)
     }
 
     /// The number of stored keys, about; see [`Filter::len`](super::Filter::len).
