@@ -59,17 +59,16 @@ pub use stats::Stats;
 /// filter of the same memory (13.1 bits per key) caused 1,905. With 12.5 bits per key it was 472
 /// and 3,133. (Geometric means; `cargo run -p twiceshy-lab --example exceptions`.)
 ///
-/// **They do not protect against an attacker** who
-/// collects more false positives than the table holds and asks for them in turn: then
-/// measured 68 to 99 % of the attacker's queries get through. Use a [`Guard`](crate::Guard) or
-/// a [`Sidecar`](crate::Sidecar) for that: they keep the digests of their keys on disk, and
-/// their filters hold against such an attacker.
+/// **They do not protect against an attacker** who collects more false positives than the table
+/// holds and asks for them in turn: measured, 68 to 99 % of the attacker's queries get through.
+/// Use a [`Guard`](crate::Guard) or a [`Sidecar`](crate::Sidecar) for that: they keep the digests
+/// of their keys on disk, and their filters hold against such an attacker.
 ///
 /// **Report absent keys only.** The filter cannot tell a stored key from an absent one, and
 /// `adapt` of a stored key hides it until it is inserted again or its exception is pushed
 /// out. The exception of one key hides no other: the probability that this ever happens to
-/// any of 10^9 stored keys within 10^9 adaptations is below 10^-15 (2 * 10^-17 with half a bit
-/// per key).
+/// any of 10^9 stored keys within 10^9 adaptations is below 10^-15 (1.3 * 10^-17 with half a
+/// bit per key).
 ///
 /// # More keys than its capacity
 ///

@@ -17,15 +17,16 @@ fn random_digest(rng: &mut Rng) -> Digest {
 /// The formula of `exceptions.rs`, with entries so short that keys are hidden.
 ///
 /// Each of A adaptations hides each of N stored keys with probability 1 / (sets * 2^12), nearly
-/// independently: the number of hidden keys is Poisson with mean N A / (sets * 2^12), here 244
-/// or so. Six standard deviations are exceeded with probability below 10^-7. If entries shared
-/// the 8 bits of the fingerprint, 125 more were expected, eight standard deviations.
+/// independently: the number of hidden keys is Poisson with mean N A / (sets * 2^12), here 122.
+/// Six standard deviations, 66, are exceeded with probability below 10^-7. If entries had bits of
+/// the fingerprint, the key whose fingerprint made the false positive would agree in 8 of 12
+/// bits wherever both have one first bin: about 125 more would be hidden.
 #[test]
 fn exceptions_hide_other_keys_as_rarely_as_computed() {
     const SETS: usize = 4;
-    const ADAPTATIONS: usize = 2000;
+    const ADAPTATIONS: usize = 4000;
     let mut rng = Rng::new(11);
-    let mut layer = layer::<12>(2000, SETS);
+    let mut layer = layer::<12>(500, SETS);
     let mut stored = Vec::new();
     while layer.len() < layer.capacity() {
         let digest = random_digest(&mut rng);
