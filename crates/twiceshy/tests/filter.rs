@@ -106,7 +106,7 @@ fn a_stored_key_is_never_denied() {
 #[test]
 fn the_rate_is_kept_also_by_a_chain() {
     const ASKED: u64 = 200_000;
-    for rate in [0.1, 0.01, DEFAULT_RATE] {
+    for rate in [0.9, 0.5, 0.25, 0.1, 0.01, DEFAULT_RATE] {
         for (times, capacity) in [(1, 30_000), (33, 1000)] {
             let builder = Filter::builder().capacity(capacity).rate(rate).hasher(hasher(1));
             let mut filter = builder.build().expect("good numbers");
@@ -118,9 +118,12 @@ fn the_rate_is_kept_also_by_a_chain() {
             let stats = filter.stats();
             assert_eq!(stats.layers == 1, times == 1, "{stats:?}");
             assert!(stats.rate <= rate, "{stats:?}");
-            // What it predicts is what was seen, with the same bound.
+            // What it predicts is what was seen, with the same bound; where several filters
+            // take one key for stored, which is common at high rates only, it is more.
             let predicted = stats.rate * ASKED as f64;
-            assert!((wrong - predicted).abs() < 6.0 * predicted.sqrt(), "{wrong}: {stats:?}");
+            assert!(wrong < predicted + 6.0 * predicted.sqrt(), "{wrong}: {stats:?}");
+            let alone = rate <= 0.1 || stats.layers == 1;
+            assert!(!alone || wrong > predicted - 6.0 * predicted.sqrt(), "{wrong}: {stats:?}");
             // Keys that were false positives are not counted: a share of at most `rate`.
             let keys = (times * capacity) as f64;
             let uncounted = keys - stats.len as f64;

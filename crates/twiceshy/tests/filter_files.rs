@@ -70,3 +70,23 @@ fn a_frozen_filter_of_every_version_loads() {
     assert_eq!((1000..3000).filter(|key| loaded.contains(key)).count(), MAYBE);
     assert!(loaded.to_bytes() == bytes, "what was read is written again");
 }
+
+/// A file with a secret is not for everybody, also where it replaces one that was; and files that a crash has left beside it stay, whoever they belong to.
+#[cfg(unix)]
+#[test]
+fn a_secret_is_not_for_everybody() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("filter");
+    let left = directory.path().join(".filter.0000000000000000.new");
+    std::fs::write(&left, "of a crash").expect("written");
+    let mode = || std::fs::metadata(&path).expect("saved").permissions().mode() & 0o777;
+    let filter = Filter::new(100).expect("a small filter");
+    filter.save_without_secret(&path).expect("saved");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("set");
+    filter.save_without_secret(&path).expect("saved");
+    assert_eq!(mode(), 0o644);
+    filter.save(&path).expect("saved");
+    assert_eq!(mode(), 0o640);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 2);
+}

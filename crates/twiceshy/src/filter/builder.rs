@@ -3,7 +3,9 @@
 use twiceshy_filters::{Error, KeyHasher, Result};
 
 use super::Filter;
-use super::chain::{self, Chain, MOST_FINGERPRINT_BITS, Sizes, target_load};
+use super::chain::{
+    self, Chain, LEAST_FINGERPRINT_BITS, MOST_FINGERPRINT_BITS, Sizes, target_load,
+};
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 
 /// The false-positive rate of a filter that was not asked for another: one in 500.
@@ -44,7 +46,8 @@ impl Builder {
 
     /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1;
     /// [`DEFAULT_RATE`] unless you say so. It holds for a full filter, and for one that has
-    /// grown.
+    /// grown. (Fingerprints have at most 32 bits. So each filter that a chain of a rate below
+    /// 5 * 10^-7 goes on with, after the first few, adds 2 * 10^-9.)
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
@@ -141,7 +144,7 @@ fn within(capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> 
     let fits = |&(fingerprint_bits, exception_bits): &(u32, f64)| {
         cell_bits_per_key(fingerprint_bits) + exception_bits <= bits
     };
-    let least = 2;
+    let least = LEAST_FINGERPRINT_BITS;
     let longest = (least..=MOST_FINGERPRINT_BITS).rev().map(sizes).find(fits);
     let Some((fingerprint_bits, exception_bits)) = longest else {
         let (cells, table) = (cell_bits_per_key(least), sizes(least).1);
@@ -149,12 +152,7 @@ fn within(capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> 
             format!("the smallest filter takes {:.1}, its exceptions included", cells + table);
         return Err(Error::spec(format!("bits_per_key={bits}"), reason));
     };
-    Ok(Sizes {
-        capacity,
-        rate: chain::rate_of(fingerprint_bits)?,
-        fingerprint_bits,
-        exception_bits,
-    })
+    Ok(Sizes { capacity, rate: chain::rate_of(fingerprint_bits), fingerprint_bits, exception_bits })
 }
 
 #[cfg(test)]
@@ -177,8 +175,8 @@ mod tests {
         assert!(refused(builder().rate(1e-12)).contains("ask for a larger one"));
         let both = refused(builder().rate(0.1).bits_per_key(8.0));
         assert!(both.contains("rate=0.1,bits_per_key=8") && both.contains("one of the two"));
-        for bits in [0.0, 2.5, -3.0, f64::NAN] {
-            assert!(refused(builder().bits_per_key(bits)).contains("takes 2.6"), "{bits}");
+        for bits in [0.0, 4.6, -3.0, f64::NAN] {
+            assert!(refused(builder().bits_per_key(bits)).contains("takes 4.7"), "{bits}");
         }
         for bits in [-1.0, 0.001, 1e9, f64::NAN] {
             let error = refused(builder().exceptions(bits));

@@ -13,7 +13,7 @@
 //! Fingerprints grow along the chain, so that the rates of all filters together stay within
 //! the one that the caller asked for.
 
-use twiceshy_filters::cuckoo::bounds::target_load_permille;
+use twiceshy_filters::cuckoo::bounds::{target_load_permille, theorem_5_1_rate};
 use twiceshy_filters::internals::{Reader, Writer};
 use twiceshy_filters::{Digest, DigestFilter as _, Error, Result, Spec};
 
@@ -23,12 +23,18 @@ use super::layer::{Known, Layer};
 /// Of the rate that was asked for, the first filter leaves at least this share to later ones.
 const LEFT_TO_LATER: f64 = 1.0 / 16.0;
 
+/// The shortest fingerprint. With fewer bits a full filter answers "maybe" to everything.
+pub(crate) const LEAST_FINGERPRINT_BITS: u32 = 4;
+
 /// The longest fingerprint.
 pub(crate) const MOST_FINGERPRINT_BITS: u32 = 32;
 
+/// Cells per bin of a plain filter.
+const SLOTS: u32 = 4;
+
 /// The load that a plain filter is made for.
 pub(crate) fn target_load() -> f64 {
-    f64::from(target_load_permille(2, 4)) / 1000.0
+    f64::from(target_load_permille(2, SLOTS)) / 1000.0
 }
 
 /// A chain of filters over digests.
@@ -53,9 +59,15 @@ pub(crate) struct Sizes {
     pub(crate) exception_bits: f64,
 }
 
-/// The filter of a layer, apart from the length of its fingerprints.
-fn plain() -> Spec {
-    Spec::Plain(Default::default())
+/// The filter of a layer with such fingerprints.
+fn plain(fingerprint_bits: u32) -> Result<Spec> {
+    Spec::Plain(Default::default()).with_fingerprint(fingerprint_bits)
+}
+
+/// The share of absent keys that a layer takes for stored. No fingerprint is stored twice in
+/// the same two bins, so the chances of all cells add up.
+pub(crate) fn layer_rate(fingerprint_bits: u32, load: f64) -> f64 {
+    theorem_5_1_rate(fingerprint_bits, SLOTS, load).min(1.0)
 }
 
 /// The shortest fingerprint with which the first filter of a chain keeps a rate.
@@ -63,15 +75,19 @@ fn plain() -> Spec {
 /// # Errors
 /// [`Error::Spec`] where none is long enough.
 pub(crate) fn fingerprint_for(rate: f64) -> Result<u32> {
-    let spec = plain().for_rate(rate * (1.0 - LEFT_TO_LATER))?;
-    Ok(spec.number("f").expect("a plain filter has fingerprints"))
+    let most = rate * (1.0 - LEFT_TO_LATER);
+    (LEAST_FINGERPRINT_BITS..=MOST_FINGERPRINT_BITS)
+        .find(|&bits| layer_rate(bits, target_load()) <= most)
+        .ok_or_else(|| {
+            let reason = "no fingerprint is long enough for it; ask for a larger one (say 0.001)";
+            Error::spec(format!("rate={rate}"), reason)
+        })
 }
 
 /// The rate that a chain is given whose first filter has such fingerprints: half of it is
 /// left to later ones.
-pub(crate) fn rate_of(fingerprint_bits: u32) -> Result<f64> {
-    let spec = plain().with_fingerprint(fingerprint_bits)?;
-    Ok(2.0 * spec.first_pass_rate(target_load()))
+pub(crate) fn rate_of(fingerprint_bits: u32) -> f64 {
+    2.0 * layer_rate(fingerprint_bits, target_load())
 }
 
 impl Chain {
@@ -80,7 +96,7 @@ impl Chain {
     /// # Errors
     /// [`Error::Spec`] for a capacity of zero or one that is too large.
     pub(crate) fn new(sizes: &Sizes) -> Result<Self> {
-        let spec = plain().with_fingerprint(sizes.fingerprint_bits)?;
+        let spec = plain(sizes.fingerprint_bits)?;
         let newest = Layer::new(&spec, sizes.capacity, sizes.exception_bits)?;
         let (rate, exception_bits) = (sizes.rate, sizes.exception_bits);
         Ok(Chain { newest, older: Vec::new(), rate, exception_bits })
@@ -180,14 +196,11 @@ impl Chain {
     }
 
     /// A filter for half of the rate that is left: with the shortest fingerprint that is
-    /// longer than the last one.
+    /// longer than the last one, or the longest where that is not enough.
     fn next_spec(&self, left: f64) -> Spec {
-        let plain = plain();
-        let longer = self.newest.fingerprint_bits() + 1..MOST_FINGERPRINT_BITS;
-        let specs = longer.map(|bits| plain.with_fingerprint(bits).expect("2 to 32 bits"));
-        let longest = plain.with_fingerprint(MOST_FINGERPRINT_BITS).expect("2 to 32 bits");
-        let fits = |spec: &Spec| spec.first_pass_rate(target_load()) <= left / 2.0;
-        specs.into_iter().find(fits).unwrap_or(longest)
+        let mut longer = self.newest.fingerprint_bits() + 1..=MOST_FINGERPRINT_BITS;
+        let bits = longer.find(|&bits| layer_rate(bits, target_load()) <= left / 2.0);
+        plain(bits.unwrap_or(MOST_FINGERPRINT_BITS)).expect("2 to 32 bits")
     }
 
     /// Removes all keys and exceptions; one filter stays, the largest.
@@ -278,8 +291,7 @@ mod tests {
             let mut sum = 0.0;
             for _ in 0..20 {
                 let full = f64::max(chain.newest.full_rate(), {
-                    let spec = chain.newest.spec();
-                    spec.first_pass_rate(target_load())
+                    layer_rate(chain.newest.fingerprint_bits(), target_load())
                 });
                 sum += full;
                 assert!(sum <= rate, "{rate}: {sum}");

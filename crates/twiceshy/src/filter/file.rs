@@ -1,41 +1,58 @@
 //! A file that is replaced whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use twiceshy_filters::Result;
 
-/// Who may read a new file.
+/// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
+    /// It has a secret: the owner, and the group that could read the old file.
     Owner,
-    /// All that the umask allows.
+    /// Those who could read the old file; without one, all that the umask allows.
     Anybody,
 }
 
 /// Puts a new file in place of an old one: a reader sees one of the two, also after a crash.
 pub(super) fn replace(path: &Path, bytes: &[u8], audience: Audience) -> io::Result<()> {
-    // Behind symbolic links, so that these stay.
+    // The file behind a symbolic link, if there is one, so that the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let new = beside(&path);
+    let old = fs::metadata(&path).ok().map(|old| old.permissions());
+    let cannot_write = |error: io::Error| named("cannot write", &path, &error);
+    let mut file =
+        create(&new, audience == Audience::Owner || old.is_some()).map_err(cannot_write)?;
     let write = || {
-        let mut file = create(&new, audience)?;
-        if let Ok(old) = fs::metadata(&path) {
-            file.set_permissions(old.permissions())?;
-        }
         file.write_all(bytes)?;
+        if let Some(old) = old {
+            file.set_permissions(kept(old, audience))?;
+        }
         file.sync_all()?;
         fs::rename(&new, &path)?;
         sync_directory(&path)
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&new);
-        named("cannot write", &path, &error)
+        cannot_write(error)
     })
+}
+
+/// The permissions of a file that takes the place of one with these.
+#[cfg(unix)]
+fn kept(mut old: Permissions, audience: Audience) -> Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+    if audience == Audience::Owner {
+        old.set_mode(old.mode() & 0o770);
+    }
+    old
+}
+
+#[cfg(not(unix))]
+fn kept(old: Permissions, _: Audience) -> Permissions {
+    old
 }
 
 /// What a file holds.
@@ -51,24 +68,25 @@ fn named(failed: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{failed} {}: {error}", path.display()))
 }
 
-/// A name in the same directory that no other writer uses.
+/// A name in the same directory that no other writer uses, in this process or another, and
+/// none that crashed has left.
 fn beside(path: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let random = getrandom::u64().expect("the operating system gives random bytes");
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.{}.new", process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    name.push(format!(".{random:016x}.new"));
     path.with_file_name(name)
 }
 
-fn create(path: &Path, audience: Audience) -> io::Result<File> {
+fn create(path: &Path, private: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    if audience == Audience::Owner {
+    if private {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
     #[cfg(not(unix))]
-    let _ = audience;
+    let _ = private;
     options.open(path)
 }
 

@@ -4,6 +4,7 @@ use twiceshy_filters::cuckoo::Plain;
 use twiceshy_filters::internals::{Build as _, Reader, Writer};
 use twiceshy_filters::{Digest, DigestFilter as _, Result, Spec};
 
+use super::chain::layer_rate;
 use super::exceptions::{ENTRY_BITS, Exceptions};
 
 /// A plain cuckoo filter without a remote, and a table of its reported false positives.
@@ -74,26 +75,21 @@ impl<const WIDTH: u32> Layer<WIDTH> {
         self.filter.stats().capacity
     }
 
-    /// The description of its filter.
-    pub(crate) fn spec(&self) -> Spec {
-        Spec::Plain(self.filter.params())
-    }
-
     /// Bits of a fingerprint.
     pub(crate) fn fingerprint_bits(&self) -> u32 {
-        self.spec().number("f").expect("a plain filter has fingerprints")
+        Spec::Plain(self.filter.params()).cell_bits()
     }
 
     /// The share of absent keys that it takes for stored, exceptions apart.
     pub(crate) fn rate(&self) -> f64 {
         let stats = self.filter.stats();
-        self.spec().first_pass_rate(stats.load())
+        layer_rate(self.fingerprint_bits(), stats.load())
     }
 
     /// The same when it is full.
     pub(crate) fn full_rate(&self) -> f64 {
         let stats = self.filter.stats();
-        self.spec().first_pass_rate(stats.capacity as f64 / stats.cells as f64)
+        layer_rate(self.fingerprint_bits(), stats.capacity as f64 / stats.cells as f64)
     }
 
     /// Bytes on the heap.
@@ -104,7 +100,9 @@ impl<const WIDTH: u32> Layer<WIDTH> {
     /// Without any keys.
     pub(crate) fn clear(&mut self) {
         let (params, capacity) = (self.filter.params(), self.capacity());
-        self.filter = Plain::new(&params, capacity).expect("there is one like it");
+        // The old table goes before the new one comes.
+        self.filter = Plain::new(&params, 1).expect("a small filter");
+        self.filter = Plain::new(&params, capacity).expect("there was one like it");
         self.exceptions.clear();
     }
 

@@ -66,7 +66,7 @@ fn from_bytes(kind: &str, bytes: &[u8], known: Option<KeyHasher>) -> Result<(Key
 impl Filter {
     /// Saves the filter in a file, with its secret. The file is replaced as a whole or not at
     /// all, also when the machine crashes. Only its owner can read a new file; one that is
-    /// replaced keeps its permissions.
+    /// replaced keeps its permissions, apart from those of everybody: the file has the secret.
     ///
     /// ```
     /// use twiceshy::Filter;

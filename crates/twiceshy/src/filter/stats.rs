@@ -18,7 +18,8 @@ pub struct Stats {
     /// Filters in the chain: more than one if it has grown.
     pub layers: usize,
     /// The share of absent keys that are answered "maybe" the first time, as expected of the
-    /// filters with what they hold now.
+    /// filters with what they hold now. For a chain with a rate above 0.1 it may be less: what
+    /// several filters take for stored counts several times here.
     pub rate: f64,
     /// Exceptions in the table.
     pub exceptions: usize,
@@ -36,12 +37,11 @@ impl Stats {
     /// Those of a chain, which is part of something of so many bytes.
     pub(super) fn of(chain: &Chain, own_bytes: usize) -> Self {
         let sum = |of: fn(&Layer) -> usize| chain.layers().map(of).sum();
-        let passes: f64 = chain.layers().map(|layer| 1.0 - layer.rate()).product();
         Stats {
             len: sum(Layer::len),
             capacity: sum(Layer::capacity),
             layers: chain.layers().count(),
-            rate: 1.0 - passes,
+            rate: chain.layers().map(Layer::rate).sum::<f64>().min(1.0),
             exceptions: sum(|layer| layer.exceptions.len()),
             exceptions_room: sum(|layer| layer.exceptions.room()),
             bytes: own_bytes + chain.heap_bytes(),
