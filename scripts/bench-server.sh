@@ -50,5 +50,5 @@ table GET_stored,_-P_16 16 -t get
 table SET 1 -t set
 table SET,_-P_16 16 -t set
 echo
-echo "Of twiceshy's misses: $(redis-cli -p "$ours" ts.stats | paste - - | awk '/^(absent|false_positives|store_reads)\t/ { printf "%s %s  ", $1, $2 }')"
+echo "Of twiceshy's misses: $(redis-cli -p "$ours" ts.stats | paste - - | awk '/^(reads_avoided|false_positives|store_reads)\t/ { printf "%s %s  ", $1, $2 }')"
 echo "Within twiceshy, of all misses: $(redis-cli -p "$ours" ts.stats | paste - - | awk '/^miss_/ { printf "%s %s  ", $1, $2 }')"

@@ -101,7 +101,7 @@ sql() {
     awk -v each="$4" '/actually processed/ { many = $NF } /^tps/ { print $3 * each, many * each }'
 }
 row() { awk -v name="$1" -v d="$2" -v u="$3" 'BEGIN { printf "%-44s %12.0f %12.0f %8.2f\n", name, d, u, u / d }'; }
-stats() { redis-cli -p "$1" ts.stats | paste - - | grep -E '^(queries|absent|false_positives)' | tr '\n' ' '; echo; }
+stats() { redis-cli -p "$1" ts.stats | paste - - | grep -E '^(queries|reads_avoided|false_positives)' | tr '\n' ' '; echo; }
 
 # PostgreSQL makes these keys itself, which costs it little, and has it easy otherwise: all
 # of 'miss:' sort before all of 'user:', so that every miss ends in the first leaf.

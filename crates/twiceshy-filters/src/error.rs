@@ -32,8 +32,6 @@ pub enum Error {
         /// What is wrong with them.
         reason: String,
     },
-    /// A store whose records an earlier version of this library wrote.
-    Outdated,
     /// The remote failed; its own error says why.
     Remote(RemoteError),
 }
@@ -66,10 +64,6 @@ impl fmt::Display for Error {
             ),
             Error::Spec { text, reason } => write!(f, "filter \"{text}\": {reason}"),
             Error::Format { reason } => write!(f, "not a usable saved filter: {reason}"),
-            Error::Outdated => f.write_str(
-                "the store's records are of an earlier version, which had no checksums; build it \
-                 again from its source, or open it with that version",
-            ),
             Error::Remote(error) => write!(f, "the remote failed: {error}"),
         }
     }

@@ -186,10 +186,10 @@ impl Backend {
     }
 
     /// Whether a key is one of the false positives that were fixed last; see
-    /// [`Guard::was_fixed`].
+    /// [`Guard::was_adapted`].
     #[must_use]
-    pub fn was_fixed(&self, key: &str) -> bool {
-        self.guard().was_fixed(key)
+    pub fn was_adapted(&self, key: &str) -> bool {
+        self.guard().was_adapted(key)
     }
 
     /// What it is, for people: "embedded store", say.
@@ -274,14 +274,14 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-impl From<twiceshy::Error> for Failure {
-    fn from(error: twiceshy::Error) -> Self {
+impl From<twiceshy::guard::Error> for Failure {
+    fn from(error: twiceshy::guard::Error) -> Self {
         Failure::Store(error.to_string())
     }
 }
 
-impl From<twiceshy::store::Error> for Failure {
-    fn from(error: twiceshy::store::Error) -> Self {
+impl From<twiceshy::Error> for Failure {
+    fn from(error: twiceshy::Error) -> Self {
         Failure::Store(error.to_string())
     }
 }

@@ -87,7 +87,7 @@ fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> i
         if turn < ATTACK.as_secs() {
             let asked = loot.burst();
             attacker.get_all(&asked)?;
-            loot.keep(asked, |key| server.backend.was_fixed(key));
+            loot.keep(asked, |key| server.backend.was_adapted(key));
         }
         thread::sleep(TICK.saturating_sub(began.elapsed()));
     }

@@ -71,7 +71,7 @@ impl Embedded {
     pub(crate) fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         let mut found = 0;
         for key in keys {
-            found += usize::from(self.store.contains(key)?);
+            found += usize::from(self.store.exists(key)?);
         }
         Ok(found)
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use twiceshy::store::{Metric, metrics};
 
 use crate::latency::Timed;
 use crate::reply::Reply;
@@ -90,20 +91,11 @@ pub(crate) fn stats(server: &Server) -> Reply {
     Reply::Map(entries)
 }
 
-fn counts(server: &Server) -> [(&'static str, u64); 12] {
-    let stats = server.backend.stats();
-    [
-        ("keys", stats.keys),
-        ("queries", stats.queries),
-        ("absent", stats.absent),
-        ("store_reads", stats.store_reads),
-        ("false_positives", stats.false_positives),
-        ("fixed", stats.fixed),
-        ("fixed_again", stats.fixed_again),
-        ("spared", stats.spared),
-        ("postponed", stats.postponed),
-        ("spent", stats.spent),
-        ("growths", stats.growths),
-        ("filter_bytes", stats.bytes),
-    ]
+/// The guard's statistics, named as in `/metrics`, without prefix and suffix.
+fn counts(server: &Server) -> Vec<(&'static str, u64)> {
+    let named = |metric: Metric| {
+        let name = metric.name.trim_start_matches("twiceshy_").trim_end_matches("_total");
+        (name, metric.value)
+    };
+    metrics(&server.backend.stats()).into_iter().map(named).collect()
 }

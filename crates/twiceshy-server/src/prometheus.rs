@@ -16,7 +16,7 @@ use crate::watch::process_bytes;
 pub(crate) fn text(server: &Server) -> String {
     let mut text = String::new();
     for metric in metrics(&server.backend.stats()) {
-        let kind = if metric.only_grows() { "counter" } else { "gauge" };
+        let kind = if metric.is_counter() { "counter" } else { "gauge" };
         family(&mut text, metric.name, kind, metric.help);
         line(&mut text, metric.name, metric.value);
     }

@@ -313,7 +313,7 @@ impl<U: Upstream> Shield<U> {
     /// As far as the filter knows.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         let count = self.guard().store().count();
-        Ok(count.map_err(twiceshy::Error::Remote)?)
+        Ok(count.map_err(twiceshy::guard::Error::Read)?)
     }
 
     pub(crate) fn guard(&self) -> &Guard<Redb> {
@@ -401,18 +401,18 @@ impl<U: Upstream> Inner<U> {
         }
         let maybe = match &canonical[..] {
             // Asking for one key at a time needs no lists.
-            [(_, key)] => vec![self.sidecar.guard().may_contain(&key[..])],
+            [(_, key)] => vec![self.sidecar.guard().contains(&key[..])],
             canonical => {
                 let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();
-                self.sidecar.may_contain_many(&keys)
+                self.sidecar.contains_many(&keys)
             }
         };
         let all = canonical.into_iter().zip(maybe);
         all.filter(|(_, maybe)| *maybe).map(|(asked, _)| owned(asked)).unzip()
     }
 
-    /// What the store said of the keys it was asked for; what it does not have is
-    /// learned. Answers are in the order of all keys, of which there are `count`.
+    /// Merges the store's answers with the filter's, in the order of all `count` keys. The
+    /// filter adapts to the keys that the store does not have.
     fn answered<T: Clone + Default>(
         &self,
         count: usize,
@@ -424,8 +424,8 @@ impl<U: Upstream> Inner<U> {
         let mut answers = vec![T::default(); count];
         for ((place, key), found) in places.into_iter().zip(keys).zip(found) {
             if !is_there(&found) {
-                // The answer stands, whatever becomes of the lesson.
-                let _ = self.sidecar.guard().disprove(key);
+                // The answer stands, whether or not the filter can adapt.
+                let _ = self.sidecar.guard().adapt(key);
             }
             answers[place] = found;
         }
@@ -453,7 +453,7 @@ impl<U: Upstream> Inner<U> {
 
     fn retain_unknown(&self, keys: &mut Vec<Bytes>) -> Result<(), Failure> {
         let mut unknown = Ok(());
-        keys.retain(|key| match self.sidecar.knows(self.sidecar.digest(key)) {
+        keys.retain(|key| match self.sidecar.exists(self.sidecar.digest(key)) {
             Ok(known) => !known,
             Err(error) => {
                 unknown = Err(error);
@@ -519,11 +519,13 @@ pub(crate) fn loose_copy(directory: &Path) -> Option<(&'static str, String)> {
 /// Why a sidecar was not opened, and what to do if the power was lost.
 fn not_opened(error: &twiceshy::store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
-        (twiceshy::store::Error::Engine { .. }, State::Loose | State::Partial) => format!(
-            "; its last run was not stopped cleanly: if the power was lost, remove {}, and the \
+        (twiceshy::store::Error::Engine { doing: "open", .. }, State::Loose | State::Partial) => {
+            format!(
+                "; its last run was not stopped cleanly: if the power was lost, remove {}, and the \
              filter is built again",
-            directory.display()
-        ),
+                directory.display()
+            )
+        }
         _ => String::new(),
     };
     Failure::Store(format!("{error}{remedy}"))

@@ -56,15 +56,14 @@ struct Moment {
 pub struct Rates {
     /// Keys asked for.
     pub queries: f64,
-    /// Queries answered "absent" from memory.
-    pub saved: f64,
+    /// Lookups answered "absent" without a read of the store.
+    pub reads_avoided: f64,
     /// Reads of the store.
     pub store_reads: f64,
     /// Reads that found nothing.
     pub false_positives: f64,
-    /// Reads that would have found nothing if the filter did not adapt: those
-    /// that were made, and those of [`GuardStats::spared`]. No more than that,
-    /// and fewer when more was fixed than is remembered.
+    /// Estimated false positives of a filter that does not adapt: those that occurred, plus
+    /// [`GuardStats::reads_avoided_by_adapting`]. A lower bound, as that is one.
     pub without_adaptation: f64,
     /// Blocks that had spent their budget.
     pub spent: f64,
@@ -79,10 +78,12 @@ impl Rates {
         };
         Rates {
             queries: per_second(|stats| stats.queries),
-            saved: per_second(|stats| stats.absent),
+            reads_avoided: per_second(|stats| stats.reads_avoided),
             store_reads: per_second(|stats| stats.store_reads),
             false_positives: per_second(|stats| stats.false_positives),
-            without_adaptation: per_second(|stats| stats.false_positives + stats.spared),
+            without_adaptation: per_second(|stats| {
+                stats.false_positives + stats.reads_avoided_by_adapting
+            }),
             spent: per_second(|stats| stats.spent),
         }
     }
@@ -123,12 +124,12 @@ pub struct Report {
 pub struct Totals {
     pub keys: u64,
     pub queries: u64,
-    pub saved: u64,
+    pub reads_avoided: u64,
+    pub reads_avoided_by_adapting: u64,
     pub store_reads: u64,
     pub false_positives: u64,
-    pub fixed: u64,
-    pub fixed_again: u64,
-    pub spared: u64,
+    pub adapted: u64,
+    pub adapted_again: u64,
     pub postponed: u64,
     pub spent: u64,
     pub growths: u64,
@@ -140,12 +141,12 @@ impl From<&GuardStats> for Totals {
         Totals {
             keys: stats.keys,
             queries: stats.queries,
-            saved: stats.absent,
+            reads_avoided: stats.reads_avoided,
+            reads_avoided_by_adapting: stats.reads_avoided_by_adapting,
             store_reads: stats.store_reads,
             false_positives: stats.false_positives,
-            fixed: stats.fixed,
-            fixed_again: stats.fixed_again,
-            spared: stats.spared,
+            adapted: stats.adapted,
+            adapted_again: stats.adapted_again,
             postponed: stats.postponed,
             spent: stats.spent,
             growths: stats.growths,

@@ -6,10 +6,11 @@ pub mod guard;
 pub mod store;
 
 pub use twiceshy_filters as filters;
-pub use twiceshy_filters::{Adapted, Digest, Error, KeyHasher, RemoteError, Result, Spec};
+pub use twiceshy_filters::{Adapted, Digest, KeyHasher, RemoteError, Spec};
 
 pub use filter::{Filter, Frozen, Key};
 pub use guard::{Guard, Sidecar};
+pub use store::{Error, Result};
 #[cfg(feature = "redb")]
 pub use store::{open, open_sidecar};
 

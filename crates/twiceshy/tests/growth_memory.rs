@@ -48,7 +48,7 @@ static ALLOCATOR: Counting = Counting;
 fn growing_takes_no_more_than_old_and_new_filters() {
     for text in SPECS {
         let spec = text.parse().expect("a spec");
-        let options = GuardOptions { spec, capacity: 64, ..GuardOptions::default() };
+        let options = GuardOptions::default().spec(spec).capacity(64);
         let guard =
             Guard::open(MemoryStore::default(), KeyHasher::fast(1), &options).expect("no keys");
         let (mut seen, mut growths) = (0, 0);

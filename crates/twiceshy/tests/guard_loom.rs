@@ -129,8 +129,10 @@ fn model(before: &[Step], threads: &'static [&'static [Step]], failures: &'stati
         checker.max_branches = 10_000;
         checker.check(move || {
             counted.fetch_add(1, Ordering::Relaxed);
-            let options =
-                GuardOptions { spec: spec.parse().expect("a filter"), capacity: 8, shard_bits: 0 };
+            let options = GuardOptions::default()
+                .spec(spec.parse().expect("a filter"))
+                .capacity(8)
+                .shard_bits(0);
             let guard = Guard::open(Model::default(), hasher(), &options).expect("empty");
             for &step in &before {
                 make(&guard, &keys, step);
@@ -168,7 +170,7 @@ fn model(before: &[Step], threads: &'static [&'static [Step]], failures: &'stati
                 let digest = hasher().digest(key);
                 let mut stored = false;
                 guard.store().read(digest..=digest, &mut |_, _| stored = true).expect("a read");
-                assert_eq!(guard.contains(key).expect("a read"), stored, "{spec}");
+                assert_eq!(guard.exists(key).expect("a read"), stored, "{spec}");
             }
         });
         println!("{spec}: {threads:?}: {} orders", orders.load(Ordering::Relaxed));

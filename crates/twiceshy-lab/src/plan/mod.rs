@@ -292,7 +292,7 @@ mod tests {
             let plan = plan(&question(bits, absent, 10.0, true));
             let guards = |choice: &&Choice| {
                 let spec = choice.spec.parse().expect("what it printed itself");
-                let options = GuardOptions { spec, ..GuardOptions::default() };
+                let options = GuardOptions::default().spec(spec);
                 Guard::open(MemoryStore::default(), KeyHasher::random(), &options).is_ok()
             };
             let best = plan.choices.iter().find(guards).expect("it fits itself");

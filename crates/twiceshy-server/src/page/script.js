@@ -128,22 +128,22 @@ function drawHeat(groups) {
   byId("hottest").replaceChildren(...hottest.map((group) => row([
     name(group), rate(group.now.queries), rate(group.now.false_positives), rate(group.spent),
   ])));
-  heat.setAttribute("aria-label", `Heat map of ${groups.length} slices; the hottest is slice `
+  heat.setAttribute("aria-label", `Heat map of ${groups.length} shards; the hottest is shard `
     + `${name(hottest[0])} with ${rate(hottest[0].now.queries)} queries per second`);
 }
 
 function update(report) {
   const { total, now, history } = report;
-  count("saved", total.saved);
-  show("saved-rate", rate(now.saved));
-  const misses = total.saved + total.false_positives;
+  count("reads-avoided", total.reads_avoided);
+  show("reads-avoided-rate", rate(now.reads_avoided));
+  const misses = total.reads_avoided + total.false_positives;
   // Rounded down: 100 % is said of nothing that is less.
-  const share = misses === 0 ? undefined : Math.floor(total.saved / misses * 1e4) / 100;
-  show("saved-share", share === undefined ? "–" : `${share} %`);
+  const share = misses === 0 ? undefined : Math.floor(total.reads_avoided / misses * 1e4) / 100;
+  show("reads-avoided-share", share === undefined ? "–" : `${share} %`);
   count("store-reads", total.store_reads);
   show("store-reads-rate", rate(now.store_reads));
   count("false-positives", total.false_positives);
-  count("fixed", total.fixed);
+  count("adapted", total.adapted);
   count("spent", total.spent);
   show("spent-rate", rate(now.spent));
   show("filter-bytes", size(total.filter_bytes), total.filter_bytes);

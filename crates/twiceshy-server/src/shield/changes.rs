@@ -170,7 +170,7 @@ impl Changes {
             !state.recent.contains(digest)
                 && !state.earlier.contains(digest)
                 && !state.setting.contains_key(digest)
-                && !state.seen.as_ref().is_some_and(|seen| seen.may_contain(*digest))
+                && !state.seen.as_ref().is_some_and(|seen| seen.contains(*digest))
         });
         state.forget(&unseen);
         let forgetting = Forgetting { changes: self, digests: unseen };

@@ -110,7 +110,7 @@ impl<U: Upstream> Resyncing<U> {
             for key in &keys {
                 let digest = sidecar.digest(key);
                 self.seen.insert(digest);
-                if !sidecar.knows(digest)? {
+                if !sidecar.exists(digest)? {
                     new.push(digest);
                 }
             }
@@ -135,11 +135,15 @@ impl<U: Upstream> Resyncing<U> {
             }
             let mut unseen = Vec::new();
             let each = &mut |digest: Digest, _: &[u8]| {
-                if !self.seen.may_contain(digest) {
+                if !self.seen.contains(digest) {
                     unseen.push(digest);
                 }
             };
-            sidecar.guard().store().read(range(piece), each).map_err(twiceshy::Error::Remote)?;
+            sidecar
+                .guard()
+                .store()
+                .read(range(piece), each)
+                .map_err(twiceshy::guard::Error::Read)?;
             for unseen in unseen.chunks(FORGOTTEN_AT_ONCE) {
                 let forget = |digests: &[Digest]| sidecar.removed_many(digests);
                 forgotten += changes.forget_unseen(unseen.to_vec(), forget)? as u64;
@@ -189,7 +193,7 @@ mod tests {
             let done = resyncing.absorb(receive, at_once, 9, |_, _| ()).expect("no trouble");
             assert_eq!((done.keys, done.added), (9, 8), "{at_once} at once");
             for key in keys {
-                let known = inner.sidecar.knows(inner.sidecar.digest(key)).expect("no trouble");
+                let known = inner.sidecar.exists(inner.sidecar.digest(key)).expect("no trouble");
                 assert!(known, "{key}, {at_once} at once");
             }
         }

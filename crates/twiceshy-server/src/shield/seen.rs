@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn may_contain(&self, digest: Digest) -> bool {
+    pub(super) fn contains(&self, digest: Digest) -> bool {
         self.places(digest).all(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 }
@@ -64,8 +64,8 @@ mod tests {
         for seed in [1, 2] {
             let seen = Seen::new(100_000, seed);
             digests[..100_000].iter().for_each(|&digest| seen.insert(digest));
-            assert!(digests[..100_000].iter().all(|&digest| seen.may_contain(digest)));
-            let wrong = digests[100_000..].iter().filter(|&&digest| seen.may_contain(digest));
+            assert!(digests[..100_000].iter().all(|&digest| seen.contains(digest)));
+            let wrong = digests[100_000..].iter().filter(|&&digest| seen.contains(digest));
             let wrong = wrong.count();
             assert!((130..350).contains(&wrong), "{wrong}");
         }

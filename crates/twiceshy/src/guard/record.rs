@@ -1,4 +1,4 @@
-//! What a store has for a key: the key, so that an answer is exact, and its value.
+//! A store's record: the key, so that answers are exact, and its value.
 //!
 //! ```text
 //! | length of the key | key | value | checksum |
@@ -6,27 +6,39 @@
 //!   first, the highest bit set in all but the last     XXH3-64 of all that precedes it
 //! ```
 //!
-//! A byte counts: the smaller the records, the more of them a store's cache has. Of
-//! 2^32 damaged records one passes for a good one. The digest is not part of the
-//! checksum, since it follows from the key.
+//! Every byte counts: the smaller the records, the more of them fit in the store's cache. One
+//! in 2^32 damaged records passes the checksum. The checksum does not cover the digest, which
+//! follows from the key.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Which layout this is. In layout 0 the length had four bytes; layout 1 had no
-/// checksum.
+/// The number of this layout, which is part of a store's tag.
 pub(super) const LAYOUT: u64 = 2;
 
 /// Bytes of the checksum.
 const CHECKSUM: usize = 4;
 
-/// A record whose checksum is not that of its bytes.
+/// A record with a wrong checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// Bits of the length in a byte.
+/// Bits of the length per byte.
 const BITS: u32 = 7;
-/// That another byte of the length follows.
+/// Set in a byte of the length when another follows.
 const MORE: u8 = 1 << BITS;
+
+/// The record that the store of a [`Guard`](super::Guard) has for a key and its value, for
+/// filling a store before a guard is opened in front of it.
+#[must_use]
+pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    encode(key, value)
+}
+
+/// The key and the value of a [`record`]; `None` if the record is damaged.
+#[must_use]
+pub fn read_record(record: &[u8]) -> Option<(&[u8], &[u8])> {
+    parts(record)
+}
 
 pub(super) fn encode(key: &[u8], value: &[u8]) -> Vec<u8> {
     let digits = key.len().checked_ilog2().map_or(1, |bits| 1 + (bits / BITS) as usize);
@@ -49,14 +61,14 @@ fn checksum(body: &[u8]) -> [u8; CHECKSUM] {
     (xxh3_64(body) as u32).to_le_bytes()
 }
 
-/// A record without its checksum, which is right.
+/// A record without its checksum, after verifying it.
 #[inline]
 fn body(record: &[u8]) -> Result<&[u8], Damaged> {
     let (body, sum) = record.split_last_chunk::<CHECKSUM>().ok_or(Damaged)?;
     if checksum(body) == *sum { Ok(body) } else { Err(Damaged) }
 }
 
-/// The length of a record's key, and what follows it; `None` for a damaged one.
+/// The length of a record's key, and the bytes that follow; `None` for a damaged record.
 #[inline]
 fn length(record: &[u8]) -> Option<(usize, &[u8])> {
     match record.split_first()? {
@@ -76,13 +88,13 @@ fn long_length(record: &[u8]) -> Option<(usize, &[u8])> {
     Some((sum, rest))
 }
 
-/// The key of a record and its value; `None` for a damaged one.
+/// The key and the value of a record; `None` for a damaged record.
 pub(super) fn parts(record: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = length(body(record).ok()?)?;
     rest.split_at_checked(length)
 }
 
-/// Whether a stored record may be replaced by a new one: it has the same key, or is
+/// Whether a new record may replace a stored one: they have the same key, or the stored one is
 /// damaged.
 pub(super) fn gives_way(stored: &[u8], new: &[u8]) -> bool {
     match (parts(stored), parts(new)) {
@@ -93,9 +105,8 @@ pub(super) fn gives_way(stored: &[u8], new: &[u8]) -> bool {
 
 /// The value of a record, if it is this key's.
 ///
-/// Where the value is follows from the key that was asked for, not from what the
-/// record says: a processor then waits once for memory, not first for the length and
-/// then for the value.
+/// The value's place follows from the key that is looked up, not from the record's length
+/// field: the processor then waits for one load, not for two in a row.
 #[inline]
 pub(super) fn value<'a>(record: &'a [u8], key: &[u8]) -> Result<Option<&'a [u8]>, Damaged> {
     let (length, rest) = length(body(record)?).ok_or(Damaged)?;

@@ -1,53 +1,54 @@
-//! A guard beside a store that stays as it is.
+//! [`Sidecar`]: a guard beside a store that stays as it is.
 //!
-//! The user's store has its own keys and its own order. What the filter needs of
-//! it, the digests in order, is in a store of the guard's own, with empty
-//! records: about 16 bytes a key, on a local disk.
+//! The user's store has its own keys in its own order. The filter needs their digests in order;
+//! these are in a store of the guard's own, with empty records. They take about 16 bytes per key
+//! on a local disk.
 
 use std::future::Future;
 
 use twiceshy_filters::Digest;
-use twiceshy_filters::{Error, Result};
 
-use super::{Guard, Store};
+use super::error::{Error, Result};
+use super::open::Guard;
+use super::store::Store;
 
-/// A store that can be asked for one key.
+/// A store that can look up a key.
 pub trait Lookup {
-    /// What it has for a key.
+    /// The value of a key.
     type Value;
-    /// Why it cannot answer.
+    /// The error of a lookup.
     type Error;
 
     /// The value of a key, or `None`.
     ///
     /// # Errors
-    /// Whatever keeps it from answering.
+    /// The store's reason why it cannot answer.
     fn lookup(&self, key: &[u8]) -> Result<Option<Self::Value>, Self::Error>;
 }
 
-/// [`Lookup`] for stores that are waited for.
+/// [`Lookup`] for asynchronous stores.
 pub trait AsyncLookup {
-    /// What it has for a key.
+    /// The value of a key.
     type Value;
-    /// Why it cannot answer.
+    /// The error of a lookup.
     type Error;
 
     /// The value of a key, or `None`.
     ///
     /// # Errors
-    /// Whatever keeps it from answering.
+    /// The store's reason why it cannot answer.
     fn lookup(
         &self,
         key: &[u8],
     ) -> impl Future<Output = Result<Option<Self::Value>, Self::Error>> + Send;
 }
 
-/// A [`Guard`] that shields a store of somebody else's.
+/// A [`Guard`] for a store that it does not own.
 ///
-/// It has to be told of every key: [`Sidecar::added`] before the store gets it,
-/// [`Sidecar::removed`] when the store has removed it or did not take it. Changes
-/// of one key come one after the other: a removal that is told late, when the key
-/// is stored again, makes the shield deny it.
+/// Report every key: call [`Sidecar::added`] before the store gets the key, and
+/// [`Sidecar::removed`] after the store has removed or rejected it. Report the changes of one key
+/// in their order. If a removal is reported after the key was stored again, the sidecar denies
+/// the key.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -65,10 +66,10 @@ pub trait AsyncLookup {
 /// let users = Users(HashMap::from([(b"ada".to_vec(), "Ada".to_string())]));
 ///
 /// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
-/// let shield = Sidecar::new(guard);
-/// shield.added("ada")?;
-/// assert_eq!(shield.get("ada", &users), Ok(Some("Ada".to_string())));
-/// assert_eq!(shield.get("bob", &users), Ok(None));
+/// let sidecar = Sidecar::new(guard);
+/// sidecar.added("ada")?;
+/// assert_eq!(sidecar.get("ada", &users), Ok(Some("Ada".to_string())));
+/// assert_eq!(sidecar.get("bob", &users), Ok(None));
 /// # Ok::<(), twiceshy::Error>(())
 /// ```
 pub struct Sidecar<S> {
@@ -76,123 +77,123 @@ pub struct Sidecar<S> {
 }
 
 impl<S: Store> Sidecar<S> {
-    /// A shield with a guard whose store is its own.
+    /// A sidecar with this guard, whose store holds only digests.
     pub fn new(guard: Guard<S>) -> Self {
         Sidecar { guard }
     }
 
-    /// A key is about to be stored. `false` when it was known.
+    /// Reports a key that is about to be stored. Returns whether the key is new.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed; do not store
-    /// the key then, or it will be denied.
+    /// [`Error`] when the guard's own store failed. Do not store the key then, or the sidecar may
+    /// deny it.
     pub fn added(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.added_many(&[key])? == 1)
     }
 
-    /// [`Sidecar::added`] for many keys, with one write. Returns how many are
-    /// new.
+    /// [`Sidecar::added`] for many keys, with one write. Returns the number of new keys.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// As [`Sidecar::added`].
     pub fn added_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
         let digests: Vec<Digest> = keys.iter().map(|key| self.digest(key)).collect();
         self.added_digests(&digests)
     }
 
-    /// [`Sidecar::added_many`] for keys whose digests are at hand.
+    /// [`Sidecar::added_many`] by digests.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// As [`Sidecar::added`].
     pub fn added_digests(&self, digests: &[Digest]) -> Result<usize> {
         self.guard.write(digests.iter().map(|&digest| (digest, Vec::new())).collect())
     }
 
-    /// A key is stored no longer. `false` when it was not known.
+    /// Reports a key that is no longer stored. Returns whether the sidecar had it.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// [`Error`] when the guard's own store failed; call this again later.
     pub fn removed(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.guard.remove(key)
     }
 
-    /// [`Sidecar::removed`] for many keys by their digests, with one write.
-    /// Returns how many were known.
+    /// [`Sidecar::removed`] for many keys by their digests, with one write. Returns how many of
+    /// them the sidecar had.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
+    /// As [`Sidecar::removed`].
     pub fn removed_many(&self, digests: &[Digest]) -> Result<usize> {
         self.guard.remove_digests(digests)
     }
 
-    /// The digest that the guard knows a key by.
+    /// The digest of a key.
     pub fn digest(&self, key: impl AsRef<[u8]>) -> Digest {
         self.guard.hasher.digest(key)
     }
 
-    /// Whether the sidecar was told of a key, by its digest, and exactly: one read of
-    /// the guard's own store, unless the filter knows better. It counts as no query.
+    /// Whether the sidecar has a digest: an exact answer. This takes one read of the guard's own
+    /// store, or none if the filter answers "absent". It does not count as a query.
     ///
     /// # Errors
-    /// [`crate::Error::Remote`] when the guard's own store failed.
-    pub fn knows(&self, digest: Digest) -> Result<bool> {
+    /// [`Error::Read`] when the guard's own store failed.
+    pub fn exists(&self, digest: Digest) -> Result<bool> {
         if !self.guard.shard(digest).contains(digest) {
             return Ok(false);
         }
-        let mut known = false;
-        self.guard.store.read(digest..=digest, &mut |_, _| known = true).map_err(Error::Remote)?;
-        Ok(known)
+        let mut found = false;
+        self.guard.store.read(digest..=digest, &mut |_, _| found = true).map_err(Error::Read)?;
+        Ok(found)
     }
 
-    /// Whether the store may have each of these keys: for who asks it then, and
-    /// calls [`Guard::disprove`] for those it does not have.
-    pub fn may_contain_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
-        self.guard.may_contain_many(keys)
+    /// [`Guard::contains`] for many keys. Look up the keys with `true` in the store, and call
+    /// [`Guard::adapt`] for those that it does not have.
+    pub fn contains_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<bool> {
+        self.guard.contains_many(keys)
     }
 
-    /// The value of a key; the store is asked only if it may have it. What keeps
-    /// the guard's own store from a lesson costs a read the next time, no answer.
+    /// The value of a key. It looks in the store only if the filter answers "maybe", and adapts
+    /// if the store does not have the key. If the guard's own store fails, the filter does not
+    /// adapt this time, and the answer is still correct.
     ///
     /// # Errors
-    /// The store's own.
+    /// The error of the lookup.
     pub fn get<L: Lookup>(
         &self,
         key: impl AsRef<[u8]>,
         store: &L,
     ) -> Result<Option<L::Value>, L::Error> {
         let key = key.as_ref();
-        if !self.guard.may_contain(key) {
+        if !self.guard.contains(key) {
             return Ok(None);
         }
         let found = store.lookup(key)?;
         if found.is_none() {
-            let _ = self.guard.disprove(key);
+            let _ = self.guard.adapt(key);
         }
         Ok(found)
     }
 
-    /// [`Sidecar::get`], waiting for nothing but the store; the guard's own read,
-    /// when the store had nothing, is short and made in place.
+    /// [`Sidecar::get`] with an asynchronous lookup. Adapting reads the guard's own store in place,
+    /// which blocks for one short read.
     ///
     /// # Errors
-    /// The store's own.
+    /// The error of the lookup.
     pub async fn get_async<L: AsyncLookup>(
         &self,
         key: impl AsRef<[u8]>,
         store: &L,
     ) -> Result<Option<L::Value>, L::Error> {
         let key = key.as_ref();
-        if !self.guard.may_contain(key) {
+        if !self.guard.contains(key) {
             return Ok(None);
         }
         let found = store.lookup(key).await?;
         if found.is_none() {
-            let _ = self.guard.disprove(key);
+            let _ = self.guard.adapt(key);
         }
         Ok(found)
     }
 
-    /// The guard, for its counts, snapshots and invariants.
+    /// The guard, for its statistics, snapshots and checks.
     pub fn guard(&self) -> &Guard<S> {
         &self.guard
     }

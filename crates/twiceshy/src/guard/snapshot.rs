@@ -1,80 +1,78 @@
-//! Snapshots of the filters, and how the store knows its own.
+//! Snapshots of the filters, and how a store recognises its own.
 //!
 //! ```text
 //! filters ──▶ bytes (with a random nonce) ──▶ keyed hash ──▶ the store's generation
 //! ```
 //!
-//! A snapshot's generation is a hash of all its bytes, keyed with the hasher's secret.
-//! The store gets it as its header while nobody can change a record, and gets another
-//! before the next change. So a generation is that of one snapshot and of one state of
-//! the store: files may be copied and put back in any combination, and changed on disk,
-//! and a snapshot is used only in front of the records that it was taken of.
+//! A snapshot's generation is a hash of all its bytes, keyed with the hasher's secret. The store
+//! gets it as part of its header while all writes wait, and gets another one before the next
+//! write. A generation therefore identifies one snapshot and one state of the store. Files may
+//! be copied, changed and restored in any combination: a snapshot is used only in front of the
+//! records that it was taken of.
 
-use twiceshy_filters::KeyHasher;
-use twiceshy_filters::internals::load_ordered;
-use twiceshy_filters::internals::{Reader, Writer};
-use twiceshy_filters::{Error, Result};
+use twiceshy_filters::internals::{Reader, Writer, load_ordered};
 
-use super::shard::Shard;
-use super::slice::Slice;
+use super::error::{Error, Result};
+use super::generation::{of_snapshot, random, tag};
+use super::open::Guard;
+use super::options::GuardOptions;
+use super::shard::{Shard, ShardRange};
 use super::store::{Header, Store};
-use super::sync::Ordering;
-use super::{Guard, GuardOptions, new_generation, tag};
 
-/// What [`Guard::snapshot`] writes.
+/// The kind of a snapshot, as its file says.
 const SNAPSHOT: &str = "guard";
 
-/// The number of records of a store that cannot tell.
+/// Noted for a store that does not know its number of records.
 const UNCOUNTED: u64 = u64::MAX;
 
 impl<S: Store> Guard<S> {
-    /// The bytes of all filters as of this moment, for [`Guard::open_with`]. They are of
-    /// use until the next [`Guard::put`], [`Guard::remove`] or snapshot; afterwards they
-    /// cost a rebuild, and adaptations are relearned. Writes wait meanwhile.
+    /// The bytes of all filters at this moment, for [`Guard::open_with`]. Writes wait meanwhile.
+    ///
+    /// The snapshot fits the store until the next [`Guard::put`], [`Guard::remove`] or snapshot.
+    /// Opening with a stale snapshot costs a rebuild, and adaptations are relearned.
     ///
     /// # Errors
-    /// [`Error::Remote`] when the store did not take the snapshot's generation. An
-    /// earlier snapshot may be of no use any more then.
+    /// [`Error::Header`] when the store did not take the snapshot's generation; an earlier
+    /// snapshot may no longer fit then. [`Error::Read`].
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         let held: Vec<_> = self.shards.iter().map(Shard::writer).collect();
         let mut bytes = Writer::new(SNAPSHOT);
         bytes.u64(tag(&self.hasher));
-        // A nonce: no other snapshot, of whatever filters, has this one's generation.
-        bytes.u64(new_generation());
-        bytes.u64(self.store.exact_count().map_err(Error::Remote)?.unwrap_or(UNCOUNTED));
+        // A nonce: no other snapshot, of any filters, has this one's generation.
+        bytes.u64(random());
+        bytes.u64(self.store.exact_count().map_err(Error::Read)?.unwrap_or(UNCOUNTED));
         bytes.u32(self.shard_bits);
         for shard in &self.shards {
-            bytes.block(&shard.look(|filter| filter.save()));
+            bytes.block(&shard.with_filter(|filter| filter.save()));
         }
         let bytes = bytes.finish();
         let header =
-            Header { tag: tag(&self.hasher), generation: generation(&self.hasher, &bytes) };
-        // The next change renews the header. So it does when setting it fails: that may
-        // have happened all the same.
-        self.dirty.store(false, Ordering::Release);
-        self.store.set_header(header).map_err(Error::Remote)?;
+            Header { tag: tag(&self.hasher), generation: of_snapshot(&self.hasher, &bytes) };
+        // The next write renews the header, also when setting it fails here: the store may have
+        // taken it nonetheless.
+        self.generation.set_clean();
+        self.store.set_header(header).map_err(Error::Header)?;
         drop(held);
         Ok(bytes)
     }
 
-    /// The filters of a snapshot; an error says why it is of no use.
+    /// The filters of a snapshot, or the reason why it cannot be used.
     pub(super) fn restored(
         &self,
         bytes: &[u8],
         header: Option<Header>,
     ) -> Result<Vec<Shard>, String> {
         let header = header.ok_or("the store is new")?;
-        let text = |error: Error| error.to_string();
-        let mut reader = Reader::open(bytes).map_err(text)?;
-        reader.expect_kind(SNAPSHOT).map_err(text)?;
-        if reader.u64("the store's tag").map_err(text)? != header.tag {
+        let mut reader = Reader::open(bytes).map_err(reason)?;
+        reader.expect_kind(SNAPSHOT).map_err(reason)?;
+        if reader.u64("the store's tag").map_err(reason)? != header.tag {
             return Err("it was made with another hasher, secret or version".into());
         }
-        if generation(&self.hasher, bytes) != header.generation {
+        if of_snapshot(&self.hasher, bytes) != header.generation {
             return Err("it is of another state of the store, or was tampered with".into());
         }
-        reader.u64("the nonce").map_err(text)?;
-        let noted = reader.u64("the number of records").map_err(text)?;
+        reader.u64("the nonce").map_err(reason)?;
+        let noted = reader.u64("the number of records").map_err(reason)?;
         let stored = self.store.exact_count().map_err(|error| error.to_string())?;
         if let Some(stored) = stored
             && noted != stored
@@ -82,40 +80,46 @@ impl<S: Store> Guard<S> {
         {
             return Err(format!("it is of {noted} records, the store has {stored}"));
         }
-        let bits = reader.u32("the shards").map_err(text)?;
+        let bits = reader.u32("the shards").map_err(reason)?;
         if bits != self.shard_bits {
             return Err(format!("it has 2^{bits} shards instead of 2^{}", self.shard_bits));
         }
         let mut shards = Vec::new();
         for index in 0..1 << bits {
-            let filter = reader.block("a filter").and_then(load_ordered).map_err(text)?;
+            let filter = reader.block("a filter").and_then(load_ordered).map_err(reason)?;
             let (of, spec) = (filter.description(), self.spec.to_string());
             if of != spec {
                 return Err(format!("its filters are {of}, not {spec}"));
             }
-            shards.push(Shard::new(Slice::new(bits, index), filter));
+            shards.push(Shard::new(ShardRange::new(bits, index), filter));
         }
-        reader.finish().map_err(text)?;
+        reader.finish().map_err(reason)?;
         Ok(shards)
     }
 }
 
-/// The filters and shards that a snapshot is of: with other options it would be of no use.
+/// The options that a snapshot was taken with: a guard with other options cannot use it.
 ///
 /// # Errors
-/// [`Error::Format`] when it is damaged, or no snapshot.
+/// [`Error::Snapshot`] when the bytes are damaged, or no snapshot.
 pub fn snapshot_options(bytes: &[u8]) -> Result<GuardOptions> {
-    let mut reader = Reader::open(bytes)?;
-    reader.expect_kind(SNAPSHOT)?;
-    for what in ["the store's tag", "the nonce", "the number of records"] {
-        reader.u64(what)?;
-    }
-    let shard_bits = reader.u32("the shards")?;
-    let spec = load_ordered(reader.block("a filter")?)?.description().parse()?;
-    Ok(GuardOptions { spec, shard_bits, ..GuardOptions::default() })
+    let read = || {
+        let mut reader = Reader::open(bytes)?;
+        reader.expect_kind(SNAPSHOT)?;
+        for what in ["the store's tag", "the nonce", "the number of records"] {
+            reader.u64(what)?;
+        }
+        let shard_bits = reader.u32("the shards")?;
+        let spec = load_ordered(reader.block("a filter")?)?.description().parse()?;
+        Ok(GuardOptions::default().spec(spec).shard_bits(shard_bits))
+    };
+    read().map_err(|error| Error::Snapshot { reason: reason(error) })
 }
 
-/// The generation of the store that a snapshot is of.
-fn generation(hasher: &KeyHasher, snapshot: &[u8]) -> u64 {
-    hasher.digest(snapshot).word(0)
+/// What is wrong with a snapshot's bytes.
+fn reason(error: twiceshy_filters::Error) -> String {
+    match error {
+        twiceshy_filters::Error::Format { reason } => reason,
+        other => other.to_string(),
+    }
 }

@@ -5,35 +5,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use twiceshy_filters::Digest;
 
-/// Counts and sizes of a guard since it was opened.
+/// A guard's counts since it was opened, and its sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GuardStats {
-    /// Keys stored, as far as the filters know.
+    /// Stored keys, by the fingerprints in the filters.
     pub keys: u64,
-    /// Keys asked for.
+    /// Keys that were looked up.
     pub queries: u64,
-    /// Queries that were answered "absent" from memory.
-    pub absent: u64,
-    /// Reads of the store, for whatever reason.
+    /// Lookups that the filters answered "absent", without a read of the store.
+    pub reads_avoided: u64,
+    /// The part of [`GuardStats::reads_avoided`] that is due to adapting: lookups of earlier
+    /// false positives. A filter of the same rate that does not adapt would have read the store.
+    /// This is a lower bound, because the guard remembers only the last 16,384 adaptations, or
+    /// 64 per shard if that is more.
+    pub reads_avoided_by_adapting: u64,
+    /// Reads of the store, for any reason.
     pub store_reads: u64,
-    /// Queries that were answered "maybe" and were not stored.
+    /// Lookups that the filters answered "maybe" and the store answered "absent".
     pub false_positives: u64,
-    /// False positives that were fixed.
-    pub fixed: u64,
-    /// Those of them that were fixed before, as far as fixed ones are remembered:
-    /// the last 16,384 of all shards together, or 64 of each if that is more.
-    pub fixed_again: u64,
-    /// Queries that were answered "absent" and are remembered as fixed: reads
-    /// that a filter of the same rate which does not adapt would have made, or
-    /// fewer, since not all are remembered.
-    pub spared: u64,
-    /// False positives that were not fixed, because the filter was being changed at that
-    /// moment.
+    /// False positives that a filter adapted to.
+    pub adapted: u64,
+    /// The part of [`GuardStats::adapted`] that repeats an earlier false positive, as far as the
+    /// guard remembers it.
+    pub adapted_again: u64,
+    /// False positives that the filter did not adapt to, because it was being modified.
     pub postponed: u64,
-    /// Blocks of the filters that had spent their budget and forgot what they
-    /// had learned.
+    /// Blocks of the filters that had spent their budget and forgot their adaptations.
     pub spent: u64,
-    /// Times a shard's filter was replaced by a larger one.
+    /// Filters that were replaced by larger ones.
     pub growths: u64,
     /// Memory of the filters, in bytes.
     pub bytes: u64,
@@ -43,12 +43,12 @@ impl AddAssign for GuardStats {
     fn add_assign(&mut self, other: Self) {
         self.keys += other.keys;
         self.queries += other.queries;
-        self.absent += other.absent;
+        self.reads_avoided += other.reads_avoided;
+        self.reads_avoided_by_adapting += other.reads_avoided_by_adapting;
         self.store_reads += other.store_reads;
         self.false_positives += other.false_positives;
-        self.fixed += other.fixed;
-        self.fixed_again += other.fixed_again;
-        self.spared += other.spared;
+        self.adapted += other.adapted;
+        self.adapted_again += other.adapted_again;
         self.postponed += other.postponed;
         self.spent += other.spent;
         self.growths += other.growths;
@@ -56,7 +56,7 @@ impl AddAssign for GuardStats {
     }
 }
 
-/// A count that threads share; nobody synchronises by it.
+/// A count that threads share. No synchronisation depends on it.
 #[derive(Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -70,101 +70,100 @@ impl Counter {
     }
 }
 
-/// Fixed false positives that all shards together remember: 128 KiB.
+/// Adaptations that all shards together remember: 128 KiB.
 pub(super) const REMEMBERED: usize = 1 << 14;
 
-/// Those that a shard remembers, however many shards there are.
+/// The fewest adaptations that a shard remembers.
 const FEWEST: usize = 64;
 
 /// The counts of one shard.
 pub(super) struct Counters {
-    absent: Counter,
+    reads_avoided: Counter,
+    reads_avoided_by_adapting: Counter,
     /// Answers "maybe", without those of [`Counters::found`].
     pub(super) maybe: Counter,
-    /// Answers "maybe" whose record the store had at once: one count instead of two
-    /// for a hit.
+    /// Answers "maybe" whose record the store's fast path found: one count per hit instead of
+    /// two.
     pub(super) found: Counter,
-    /// Reads without those of [`Counters::found`].
+    /// Reads, without those of [`Counters::found`].
     pub(super) store_reads: Counter,
     pub(super) false_positives: Counter,
-    fixed: Counter,
-    fixed_again: Counter,
-    spared: Counter,
+    adapted: Counter,
+    adapted_again: Counter,
     pub(super) postponed: Counter,
     growths: Counter,
-    /// The last false positive that was fixed of each class of digests: a power
-    /// of two of them.
-    last_fixed: Box<[AtomicU64]>,
+    /// The last adaptation of each class of digests. The number of classes is a power of two.
+    last_adapted: Box<[AtomicU64]>,
 }
 
 impl Counters {
-    /// Counts of a shard that remembers so many fixed false positives.
+    /// The counts of a shard that remembers so many adaptations.
     pub(super) fn new(remembered: usize) -> Self {
         let places = remembered.next_power_of_two().max(FEWEST);
         Counters {
-            absent: Counter::default(),
+            reads_avoided: Counter::default(),
+            reads_avoided_by_adapting: Counter::default(),
             maybe: Counter::default(),
             found: Counter::default(),
             store_reads: Counter::default(),
             false_positives: Counter::default(),
-            fixed: Counter::default(),
-            fixed_again: Counter::default(),
-            spared: Counter::default(),
+            adapted: Counter::default(),
+            adapted_again: Counter::default(),
             postponed: Counter::default(),
             growths: Counter::default(),
-            last_fixed: (0..places).map(|_| AtomicU64::new(0)).collect(),
+            last_adapted: (0..places).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// The filter answered "absent".
+    /// Counts an answer "absent".
     #[inline]
-    pub(super) fn answer_absent(&self, digest: Digest) {
-        self.absent.add(1);
-        if self.was_fixed(digest) {
-            self.spared.add(1);
+    pub(super) fn avoid_read(&self, digest: Digest) {
+        self.reads_avoided.add(1);
+        if self.was_adapted(digest) {
+            self.reads_avoided_by_adapting.add(1);
         }
     }
 
-    /// A false positive was fixed.
-    pub(super) fn fix(&self, digest: Digest) {
-        self.fixed.add(1);
+    /// Counts and remembers an adaptation.
+    pub(super) fn adapt(&self, digest: Digest) {
+        self.adapted.add(1);
         let (place, word) = self.place(digest);
         if place.swap(word, Ordering::Relaxed) == word {
-            self.fixed_again.add(1);
+            self.adapted_again.add(1);
         }
     }
 
-    /// Whether it is one of the false positives that were fixed last.
+    /// Whether the filter has adapted to a digest, as far as that is remembered.
     #[inline]
-    pub(super) fn was_fixed(&self, digest: Digest) -> bool {
+    pub(super) fn was_adapted(&self, digest: Digest) -> bool {
         let (place, word) = self.place(digest);
         place.load(Ordering::Relaxed) == word
     }
 
-    /// The filter was replaced: its false positives are others.
+    /// Counts a growth, and forgets the adaptations: the new filter has other false positives.
     pub(super) fn grow(&self) {
         self.growths.add(1);
-        for place in &self.last_fixed {
+        for place in &self.last_adapted {
             place.store(0, Ordering::Relaxed);
         }
     }
 
     fn place(&self, digest: Digest) -> (&AtomicU64, u64) {
         let word = digest.word(1);
-        (&self.last_fixed[word as usize & (self.last_fixed.len() - 1)], word)
+        (&self.last_adapted[word as usize & (self.last_adapted.len() - 1)], word)
     }
 
-    /// The counts, without what the filter counts itself.
+    /// The counts, without those of the filter.
     pub(super) fn stats(&self) -> GuardStats {
-        let (absent, found) = (self.absent.get(), self.found.get());
+        let (reads_avoided, found) = (self.reads_avoided.get(), self.found.get());
         GuardStats {
-            queries: absent + self.maybe.get() + found,
-            absent,
+            queries: reads_avoided + self.maybe.get() + found,
+            reads_avoided,
+            reads_avoided_by_adapting: self.reads_avoided_by_adapting.get(),
             store_reads: self.store_reads.get() + found,
             false_positives: self.false_positives.get(),
-            fixed: self.fixed.get(),
-            fixed_again: self.fixed_again.get(),
-            spared: self.spared.get(),
+            adapted: self.adapted.get(),
+            adapted_again: self.adapted_again.get(),
             postponed: self.postponed.get(),
             growths: self.growths.get(),
             ..GuardStats::default()

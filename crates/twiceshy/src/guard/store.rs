@@ -1,4 +1,4 @@
-//! What a guard stands in front of.
+//! [`Store`]: what a guard stands in front of.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -6,30 +6,32 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use twiceshy_filters::remote::Accesses;
-use twiceshy_filters::{Digest, KeyHasher};
-use twiceshy_filters::{Error, RemoteError};
+use twiceshy_filters::{Digest, KeyHasher, RemoteError};
 
-/// Records in the order of their keys' digests: slow, and the truth.
+use super::error::{Error, Result};
+use super::{generation, record};
+
+/// Records in digest order. The store is slow, and it is the truth.
 ///
-/// It is shared by all threads. A write is whole or not at all, and when it has
-/// returned it survives the death of the process.
+/// All threads share a store. A write is atomic, and once it has returned it survives the death
+/// of the process.
 pub trait Store: Send + Sync {
     /// Visits the records of a range of digests, in order: one read.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn read(
         &self,
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest, &[u8]),
     ) -> Result<(), RemoteError>;
 
-    /// [`Store::read`] for many ranges, in the order of their starts: one read. The
-    /// visitor is told which range it is; ranges may overlap. For stores where that
-    /// is cheaper than one read after the other, which it is otherwise.
+    /// [`Store::read`] for many ranges, in the order of their starts: one read. Ranges may
+    /// overlap. The visitor receives the index of the range. Stores for which this is cheaper
+    /// than a read per range override it.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn read_many(
         &self,
         ranges: &[RangeInclusive<Digest>],
@@ -41,12 +43,12 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Visits the record of one digest, and says whether there is one. For stores
-    /// where that is cheaper than the start of a range: [`Store::read`] is then
-    /// asked only if there is none. `None`: this store is not one of them.
+    /// Visits the record of one digest and returns whether there is one. Stores for which this
+    /// is cheaper than the start of a range override it; the guard then calls [`Store::read`]
+    /// only if there is no record. `None` means that this store has no such fast path.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn find(
         &self,
         _digest: Digest,
@@ -55,84 +57,83 @@ pub trait Store: Send + Sync {
         Ok(None)
     }
 
-    /// Stores records, or removes those that are `None`: all of them, or none
-    /// and an error. Of several changes of one digest the last one counts.
+    /// Stores records, and removes those that are `None`: all of them, or none and an error. Of
+    /// several changes of one digest, the last one counts.
     ///
     /// # Errors
-    /// Whatever keeps the store from writing. A write that is reported as failed
-    /// may have happened, but must not happen later: the guard forgets its keys.
+    /// The store's reason why it cannot write. A write that is reported as failed may have
+    /// happened, but must not happen later: the guard forgets its keys.
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError>;
 
-    /// How many records there are, or a good guess: for progress and sizes.
+    /// The number of records, exactly or approximately, for progress and sizes.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn count(&self) -> Result<u64, RemoteError>;
 
-    /// How many records there are, exactly, if the store knows that without counting
-    /// them: for comparing it with a snapshot. `None`: it does not.
+    /// The exact number of records if the store knows it without counting, or `None`. The guard
+    /// compares it with that of a snapshot.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn exact_count(&self) -> Result<Option<u64>, RemoteError> {
         Ok(None)
     }
 
-    /// What [`Store::set_header`] stored last.
+    /// The header that [`Store::set_header`] stored last.
     ///
     /// # Errors
-    /// Whatever keeps the store from reading.
+    /// The store's reason why it cannot read.
     fn header(&self) -> Result<Option<Header>, RemoteError>;
 
-    /// Stores the header; it has to survive whatever a later write survives.
+    /// Stores the header. It must survive everything that a later write survives.
     ///
     /// # Errors
-    /// Whatever keeps the store from writing.
+    /// The store's reason why it cannot write.
     fn set_header(&self, header: Header) -> Result<(), RemoteError>;
 }
 
 /// A digest, and its record or `None` to remove it.
 pub type Change<'a> = (Digest, Option<&'a [u8]>);
 
-/// What a store knows of its guard.
+/// What a store keeps for its guard: which digests and records it has, and which snapshot fits.
+///
+/// A store keeps both fields, so this struct is exhaustive: a field that a store did not keep
+/// would be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The tag of the hasher that made its digests, and of the records' layout.
+    /// Identifies the hasher that made the digests, and the layout of the records.
     pub tag: u64,
-    /// Which state of the store this is: a hash of the snapshot that was taken of it,
-    /// or a random number from the first change after it on.
+    /// Identifies the state of the store: the hash of the snapshot that fits, or, from the next
+    /// write on, a random number.
     pub generation: u64,
 }
 
 impl Header {
-    /// Whether the store's digests were made with this hasher, and its records are laid
-    /// out as this version does it.
+    /// Verifies that the store's digests were made with this hasher, and that its records have
+    /// the layout of this version.
     ///
     /// # Errors
-    /// [`Error::Format`] or [`Error::Outdated`] if not.
-    pub fn check(&self, hasher: &KeyHasher) -> Result<(), Error> {
-        if self.tag == super::tag(hasher) {
-            return Ok(());
+    /// [`Error::WrongSecret`] or [`Error::UnknownLayout`].
+    pub fn check(&self, hasher: &KeyHasher) -> Result<()> {
+        /// Layouts have small numbers. Two hashers have tags this close in one of 2^56 cases.
+        const LAYOUTS: u64 = 256;
+        match self.tag.wrapping_sub(hasher.tag()) {
+            record::LAYOUT => Ok(()),
+            found if found < LAYOUTS => Err(Error::UnknownLayout { found, known: record::LAYOUT }),
+            _ => Err(Error::WrongSecret),
         }
-        let earlier = |layout| hasher.tag().wrapping_add(layout);
-        if (0..super::record::LAYOUT).any(|layout| self.tag == earlier(layout)) {
-            return Err(Error::Outdated);
-        }
-        Err(Error::format(
-            "the store's digests were made with another hasher or secret; open it with the one \
-             it was made with",
-        ))
     }
 
-    /// The same with a generation that no snapshot has: for a copy of the store, or one
-    /// that may have been changed by others.
+    /// The same header with a generation that no snapshot has, for a copy of the store or a
+    /// store that others may have changed.
     #[must_use]
     pub fn renewed(self) -> Self {
-        Header { generation: super::new_generation(), ..self }
+        Header { generation: generation::random(), ..self }
     }
 }
 
-/// A [`Store`] in memory, for tests and examples. It counts its accesses.
+/// A [`Store`] in memory that counts its accesses, for tests and examples.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     records: RwLock<BTreeMap<Digest, Box<[u8]>>>,
@@ -142,7 +143,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// How often it was asked so far: calls, not records.
+    /// The number of reads and writes so far: calls, not records.
     #[must_use]
     pub fn accesses(&self) -> Accesses {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -150,8 +151,7 @@ impl MemoryStore {
     }
 }
 
-/// No operation of a memory store leaves it half changed, so it is as good after
-/// a panic as before.
+/// Why the locks of a memory store are never poisoned.
 const WHOLE: &str = "no thread panics while it holds this lock";
 
 impl Store for MemoryStore {
@@ -210,7 +210,7 @@ impl Store for MemoryStore {
     }
 }
 
-/// A store that is shared is a store.
+/// A shared store is a store.
 impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
     fn read(
         &self,

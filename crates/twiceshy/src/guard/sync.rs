@@ -1,7 +1,7 @@
-//! The locks and atomics that the guard's protocol is made of, so that a model checker
-//! can take their place: with `--cfg loom`, `tests/guard_loom.rs` runs this very code
-//! under every interleaving with at most three preemptions. Counters and prefetch hints,
-//! which nothing depends on, stay with the standard library.
+//! The guard's locks and atomics, which a model checker can replace.
+//!
+//! With `--cfg loom`, `tests/guard_loom.rs` runs the guard under every interleaving with at most
+//! three preemptions. Counters and prefetch hints affect no answer and use the standard library.
 
 #[cfg(not(loom))]
 pub(super) use std::{

@@ -1,15 +1,14 @@
-//! Whether a directory is whole, and what can be saved of one that is not.
+//! [`check()`] finds damage in a directory, and [`repair()`] saves what is undamaged.
 //!
-//! The records are read page by page, without the engine ([`crate::store::redb::pages`]), and
-//! nothing is written. What is verified:
+//! A check reads the records page by page, without the engine ([`crate::store::redb::pages`]),
+//! and writes nothing. It verifies:
 //!
 //! - every page of the engine's file, against the checksum in the page above it;
 //! - every record: its checksum, and that it is filed under the digest of its key;
 //! - the secret, against the tag in the store's header;
-//! - the filters of the snapshot: every stored key is answered "maybe". Only a snapshot
-//!   of the store as it is counts; others are ignored by whoever opens the directory.
+//! - the filters of the snapshot: they answer "maybe" for every stored key. A stale snapshot is
+//!   ignored, as it is when the directory is opened.
 
-use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -25,84 +24,10 @@ use crate::store::kept::Kept;
 use crate::store::options::{Options, Place, Purpose, engine_path};
 use crate::store::redb::pages::{Commit, Found, Pages};
 use crate::store::redb::{GENERATION, Redb, TAG};
+use crate::store::report::{Damage, Report};
 
-/// What [`check()`] found in a directory.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// The engine's file.
-    pub path: PathBuf,
-    /// Bytes and pages of it that are in use.
-    pub bytes: u64,
-    /// See [`Report::bytes`].
-    pub pages: u64,
-    /// Whole records.
-    pub records: u64,
-    /// How many of them are on damaged pages, or below one: they are whole, but may be
-    /// of an earlier time.
-    pub doubtful: u64,
-    /// Whether the last commit was interrupted by a crash: the one before it counts.
-    pub interrupted: bool,
-    /// What is known of the filters' snapshot.
-    pub snapshot: String,
-    /// What is not as it should be.
-    pub damage: Vec<Damage>,
-}
-
-impl Report {
-    /// Whether nothing is damaged.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.damage.is_empty()
-    }
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Damage {
-    /// A file as a whole.
-    File {
-        /// Its name.
-        name: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A page of the engine's file.
-    Page {
-        /// Where it begins.
-        offset: u64,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A record.
-    Record {
-        /// What it is filed under.
-        digest: Digest,
-        /// Its key, if that can be read.
-        key: Option<Vec<u8>>,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Damage::File { name, reason } => write!(f, "{name}: {reason}"),
-            Damage::Page { offset, reason } => write!(f, "page at byte {offset}: {reason}"),
-            Damage::Record { digest, key: Some(key), reason } => {
-                let key = String::from_utf8_lossy(key);
-                write!(f, "record of key {key:?} ({digest:?}): {reason}")
-            }
-            Damage::Record { digest, key: None, reason } => {
-                write!(f, "record under {digest:?}: {reason}")
-            }
-        }
-    }
-}
-
-/// Verifies a directory that nobody has open, and changes nothing in it. `progress` is
-/// told how many bytes of how many have been read. Takes 16 bytes of memory per key.
+/// Verifies a directory that is not open, and changes nothing in it. `progress` receives the
+/// number of bytes read and of all bytes. Takes 16 bytes of memory per key.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -113,19 +38,19 @@ impl fmt::Display for Damage {
 /// ```
 ///
 /// # Errors
-/// [`Error::Directory`] when there is no store of engine `redb`, [`Error::Locked`] when
-/// somebody has it open, [`Error::Io`] when a file cannot be read. Damage is no error.
+/// [`Error::Directory`] when there is no store of engine `redb`, [`Error::Locked`] when the
+/// directory is open, [`Error::Io`] when a file cannot be read. Damage is no error.
 pub fn check(directory: impl AsRef<Path>, progress: &mut dyn FnMut(u64, u64)) -> Result<Report> {
     let patient = Patient::new(directory.as_ref())?;
     Ok(patient.examine(progress)?.report)
 }
 
-/// Writes what is whole in a directory to a new one, and changes nothing in the old one.
-/// The new directory has the same secret. Returns what is not whole, and is missing in the
-/// new directory; its number of [`Report::records`] is what the new one has.
+/// Copies the undamaged records of a directory to a new one with the same secret, and changes
+/// nothing in the old one. Returns the damage; what is damaged is missing in the new directory,
+/// which has [`Report::records`] records.
 ///
-/// What is missing in a store can be stored again. A sidecar with missing digests would
-/// deny their keys: tell it of all keys again before it is used.
+/// Missing records of a store can be stored again. A sidecar with missing digests would deny
+/// their keys: report all keys again before using it.
 ///
 /// # Errors
 /// As [`check()`]; [`Error::Directory`] when `to` exists; [`Error::Secret`] when the secret
@@ -145,36 +70,37 @@ pub fn repair(
         return Err(Error::Secret { path, reason: "is missing".into() });
     };
     let Examined { mut report, commit } = patient.examine(progress)?;
-    let options = EngineOptions { durability: Durability::Process, cache: 64 << 20 };
+    let options = EngineOptions::default().durability(Durability::Process);
     let mut place = Place::<Redb>::open(to, patient.purpose, &options)?;
     place.use_secret(hasher)?;
     if let Some(commit) = commit {
-        // What is beyond doubt comes last: it replaces the same record of another time.
+        // Records on sound pages come last, so that they replace those that may be out of date.
         for sound in [false, true] {
             patient.copy(commit, sound, &place)?;
         }
     }
-    place.engine.sync().map_err(twiceshy_filters::Error::Remote)?;
-    // A damaged link may show a record twice, as it is and as it was.
-    report.records = place.engine.count().map_err(twiceshy_filters::Error::Remote)?;
+    place.engine.sync().map_err(Error::engine("sync", place.path()))?;
+    // A damaged link may show a record twice, in its present and in an earlier state.
+    let records = place.engine.count();
+    report.records = records.map_err(Error::engine("read", place.path()))?;
     let (guard, files, origin) = place.guard(&Options::default().guard, progress)?;
     Kept::new(guard, files, origin).close()?;
     Ok(report)
 }
 
-/// A directory that is looked at.
+/// The directory that is checked.
 struct Patient {
     directory: PathBuf,
     purpose: Purpose,
     path: PathBuf,
-    /// Nobody opens the directory meanwhile.
+    /// Keeps others from opening the directory meanwhile.
     _lock: Option<File>,
 }
 
-/// What an examination found.
+/// The result of an examination.
 struct Examined {
     report: Report,
-    /// The state of the store that it is of.
+    /// The state of the store that was examined.
     commit: Option<Commit>,
 }
 
@@ -245,9 +171,9 @@ impl Patient {
         Ok(Examined { report: findings.report, commit: Some(commit) })
     }
 
-    /// Copies whole records that are on sound pages, or those that are not.
+    /// Copies the undamaged records on sound pages, or those on other pages.
     fn copy(&self, commit: Commit, wanted: bool, place: &Place<Redb>) -> Result<()> {
-        /// Records that are written at once, and their bytes.
+        /// The size of a write: so many records, or a little more than so many bytes.
         const RECORDS_AT_ONCE: usize = 1 << 16;
         const BYTES_AT_ONCE: usize = 16 << 20;
         let refused = |reason| Error::Directory { path: self.path.clone(), reason };
@@ -278,11 +204,11 @@ impl Patient {
                 outcome = write(&mut chunk);
             }
         });
-        outcome.and_then(|()| write(&mut chunk)).map_err(twiceshy_filters::Error::Remote)?;
-        Ok(())
+        let written = outcome.and_then(|()| write(&mut chunk));
+        written.map_err(Error::engine("write to", place.path()))
     }
 
-    /// Whether a record is whole, and is that of its digest.
+    /// Whether a record is undamaged and filed under the digest of its key.
     fn verdict(
         &self,
         digest: Digest,
@@ -306,14 +232,14 @@ impl Patient {
     }
 }
 
-/// What has been found so far.
+/// The findings so far.
 #[derive(Clone)]
 struct Findings<'a> {
     patient: &'a Patient,
     report: Report,
     tag: Option<u64>,
     generation: Option<u64>,
-    /// Of whole records, in order.
+    /// The digests of undamaged records, in order.
     digests: Vec<Digest>,
 }
 
@@ -389,7 +315,7 @@ impl<'a> Findings<'a> {
         self.tag.zip(self.generation).map(|(tag, generation)| Header { tag, generation })
     }
 
-    /// Whether the secret is the store's.
+    /// Verifies that the secret is the store's.
     fn secret(&mut self, hasher: Option<&KeyHasher>) {
         match (hasher, self.header()) {
             (Some(hasher), Some(header)) if header.check(hasher).is_err() => {
@@ -405,7 +331,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Whether the filters answer "maybe" to every stored key.
+    /// Verifies that the filters answer "maybe" for every stored key.
     fn filters(&mut self, hasher: Option<KeyHasher>, snapshot: Option<&[u8]>) {
         let digests = std::mem::take(&mut self.digests);
         self.report.snapshot = match (snapshot, hasher, self.header()) {
@@ -428,7 +354,7 @@ fn is_secret(damage: &Damage) -> bool {
     matches!(damage, Damage::File { name: SECRET, .. })
 }
 
-/// Compares a snapshot with the digests of the store; an error says what is wrong.
+/// Compares a snapshot with the digests of the store. An error says what is wrong.
 fn answers_all(
     digests: Vec<Digest>,
     header: Header,
@@ -440,16 +366,15 @@ fn answers_all(
         Err(error) => return Ok(format!("ignored: {error}")),
     };
     let store = Digests { digests, header };
-    let text = |error: twiceshy_filters::Error| error.to_string();
-    let guard =
-        Guard::open_with(store, hasher, &options, snapshot, &mut |_, _| ()).map_err(text)?;
+    let guard = Guard::open_with(store, hasher, &options, snapshot, &mut |_, _| ())
+        .map_err(|error| error.to_string())?;
     match guard.opened() {
         Opened::Rebuilt { reason } => Ok(format!("ignored: {reason}")),
         Opened::Empty | Opened::Snapshot => guard.check().map(|_| "it fits the store".into()),
     }
 }
 
-/// The digests of a store that is only read.
+/// A read-only store with digests and no records.
 struct Digests {
     digests: Vec<Digest>,
     header: Header,
@@ -488,11 +413,11 @@ impl Store for Digests {
     }
 }
 
-/// Locks a directory, without making anything in it.
+/// Locks a directory without making a file in it.
 fn lock(directory: &Path) -> Result<Option<File>> {
     let path = directory.join(LOCK);
-    // Where there is no lock nobody can have it, and where it cannot be read or locked
-    // (a read-only copy) nobody is writing.
+    // Without the file nobody has the lock, and where the file cannot be read or locked (in a
+    // read-only copy) nobody is writing.
     let Ok(file) = File::open(&path) else { return Ok(None) };
     match file.try_lock_shared() {
         Ok(()) => Ok(Some(file)),

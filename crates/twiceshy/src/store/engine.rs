@@ -1,4 +1,4 @@
-//! What an embedded engine has to do to stand behind a guard.
+//! [`Engine`]: an embedded database behind a guard.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -6,33 +6,32 @@ use std::path::Path;
 use crate::guard::{Header, Store};
 use twiceshy_filters::{Digest, RemoteError};
 
-/// A store on a local disk. Records are keyed by their digests as 128-bit numbers,
-/// so that their order is the order of digests.
+/// A store on a local disk. Records are keyed by their digests as 128-bit numbers, so that they
+/// are in digest order.
 pub trait Engine: Store + Sized {
-    /// What its file or folder is called after the dot.
+    /// The extension of its file or folder.
     const EXTENSION: &'static str;
 
-    /// Opens what is at a path, or makes it. Nobody else has it open then.
+    /// Opens the files at a path, or makes them, and locks them.
     ///
     /// # Errors
-    /// [`OpenError::Locked`] when somebody has; whatever else is in the way.
+    /// [`OpenError::Locked`] when they are open already; the engine's other reasons.
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError>;
 
-    /// [`Engine::open`] for files that somebody may have put in place since they were
-    /// last closed (a copy that was made while they were written, say), and that
-    /// [`Engine::peek`] could not verify. Also tells whether the engine has verified that
-    /// they are together one state of the store, and not parts of several. Engines that
-    /// cannot tell say `false`.
+    /// [`Engine::open`] for files that may have been replaced since they were last closed (by a
+    /// copy that was made while they were written, say), and that [`Engine::peek`] could not
+    /// verify. Also returns whether the engine has verified that the files are one state of the
+    /// store, and not parts of several. Engines that cannot verify this return `false`.
     ///
     /// # Errors
-    /// As [`Engine::open`]; whatever shows that the parts do not belong together.
+    /// As [`Engine::open`]; that the files do not belong together.
     fn open_foreign(path: &Path, options: &EngineOptions) -> Result<(Self, bool), OpenError> {
         Ok((Self::open(path, options)?, false))
     }
 
-    /// What there is at a path, without writing to it, so that a directory which is
-    /// refused stays as it was. With `verify` the files may be foreign, and `Some` says that
-    /// they are one state of the store. `None` if the engine cannot tell without writing.
+    /// Looks at the files at a path without writing, so that a directory that is refused stays
+    /// as it was. With `verify`, the files may have been replaced, and `Some` means that they are
+    /// one state of the store. `None` means that the engine cannot tell without writing.
     ///
     /// # Errors
     /// As [`Engine::open_foreign`].
@@ -44,11 +43,11 @@ pub trait Engine: Store + Sized {
         Ok(None)
     }
 
-    /// Visits every record as of one moment, in order, while writes go on, until the
-    /// visitor has had enough. Returns the header of that moment. For backups.
+    /// Visits every record as of one moment, in order, until the visitor stops. Writes go on
+    /// meanwhile. Returns the header as of that moment. For backups.
     ///
     /// # Errors
-    /// Whatever keeps the engine from reading; that it has no such view.
+    /// The engine's reason why it cannot read; that it has no such view.
     fn visit_all(
         &self,
         _visitor: &mut dyn FnMut(Digest, &[u8]) -> ControlFlow<()>,
@@ -56,8 +55,8 @@ pub trait Engine: Store + Sized {
         Err("this engine makes no backups".into())
     }
 
-    /// Verifies everything that is stored, as far as the engine can without writing: for
-    /// filters that are built from it, which would deny the keys of damaged digests.
+    /// Verifies everything that is stored, as far as the engine can without writing. Filters that
+    /// were built from damaged digests would deny keys.
     ///
     /// # Errors
     /// What is damaged, and what to do.
@@ -65,49 +64,72 @@ pub trait Engine: Store + Sized {
         Ok(())
     }
 
-    /// Waits until every write that has returned survives the loss of power.
+    /// Waits until every write that has returned survives a loss of power.
     ///
     /// # Errors
-    /// Whatever keeps the disk from it.
+    /// The disk's reason.
     fn sync(&self) -> Result<(), RemoteError>;
 }
 
-/// What an engine has at a path.
+/// What [`Engine::peek`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peeked {
-    /// How many records.
+    /// The number of records.
     pub records: u64,
-    /// What [`Store::set_header`] stored last.
+    /// The header that [`Store::set_header`] stored last.
     pub header: Option<Header>,
 }
 
 /// How an engine is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EngineOptions {
-    /// What a write that has returned survives.
+    /// What a write survives once it has returned.
     pub durability: Durability,
-    /// Memory for parts of the file, in bytes.
+    /// The size of the engine's cache, in bytes.
     pub cache: usize,
 }
 
-/// What a write that has returned survives. Both survive the death of the
-/// process at any moment.
+impl Default for EngineOptions {
+    /// Writes that survive a loss of power, and 64 MiB of cache.
+    fn default() -> Self {
+        EngineOptions { durability: Durability::Power, cache: 64 << 20 }
+    }
+}
+
+impl EngineOptions {
+    /// Sets [`EngineOptions::durability`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets [`EngineOptions::cache`].
+    #[must_use]
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.cache = bytes;
+        self
+    }
+}
+
+/// What a write survives once it has returned. Every write survives the death of the process at
+/// any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The loss of power too: every write waits for the disk, which takes
-    /// milliseconds. Write many records at once.
+    /// A loss of power too. Every write waits for the disk, which takes milliseconds: write many
+    /// records at once.
     Power,
-    /// The death of the process and no more; writes wait for nothing.
-    /// [`crate::Guard`]s are right again after a loss of power as well, but
-    /// the last writes may be gone (`fjall`), or the store as a whole (`redb`,
-    /// which then refuses to open): for what can be made again.
+    /// The death of the process only. Writes do not wait for the disk. After a loss of power, the
+    /// last writes may be lost (`fjall`), or the whole store (`redb`, which then refuses to
+    /// open); answers are still correct. For data that can be made again.
     Process,
 }
 
-/// Why an engine was not opened.
+/// Why an engine could not open its files.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Another process, or this one, has it open.
+    /// The files are open already, in this process or another.
     Locked,
     /// The engine's own reason.
     Other(RemoteError),

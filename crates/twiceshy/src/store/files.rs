@@ -1,11 +1,11 @@
-//! The files beside an engine's, each whole or not there.
+//! The files of a directory beside the engine's. Each is replaced atomically.
 //!
 //! ```text
 //! directory/
 //!   records.redb      the engine's (a sidecar's: digests.redb)
-//!   secret            what makes digests of keys; 0600, made once
-//!   filter.snapshot   the filters as of some moment; of use until the next change
-//!   closed            what the engine's files were when they were last closed (seal.rs)
+//!   secret            the hasher's secret; 0600, made once
+//!   filter.snapshot   the filters at some moment; fits until the next write
+//!   closed            the engine's files as the last close left them (seal.rs)
 //!   lock              empty; locked while the directory is open
 //! ```
 
@@ -24,20 +24,20 @@ pub(crate) const SECRET: &str = "secret";
 pub(crate) const SNAPSHOT: &str = "filter.snapshot";
 pub(crate) const LOCK: &str = "lock";
 
-/// A directory of ours, and of nobody else as long as this is there.
+/// A locked directory. Dropping this unlocks it.
 pub(crate) struct Files {
     directory: PathBuf,
     /// The engine's file or folder, from when it is opened until [`Files::close`].
     engine: Option<PathBuf>,
-    /// Whether the state that is left is known to be the latest one of this directory.
+    /// Whether closing may note the engine's files as the latest state of this directory.
     seals: AtomicBool,
-    /// Engines lock their files when there are some; what comes before, the making
-    /// of them, is under this lock. The system unlocks it when it is closed.
+    /// Engines lock their own files once these exist; this lock also covers making them. The
+    /// operating system releases it when the file is closed.
     _lock: File,
 }
 
 impl Files {
-    /// Makes the directory if it is not there, and locks it.
+    /// Makes the directory if it does not exist, and locks it.
     pub(crate) fn new(directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory).map_err(failed("make the directory", directory))?;
         let path = directory.join(LOCK);
@@ -67,7 +67,7 @@ impl Files {
         self.path(SECRET)
     }
 
-    /// The hasher, if it has been made.
+    /// The hasher with the directory's secret, if there is one.
     pub(crate) fn secret(&self) -> Result<Option<KeyHasher>> {
         let path = self.secret_path();
         let Some(bytes) = read(&path)? else { return Ok(None) };
@@ -99,45 +99,45 @@ impl Files {
         seal::is_intact(&self.directory, engine)
     }
 
-    /// The engine is about to be opened, and may write from then on.
+    /// Breaks the seal: the engine is about to be opened, and may write from then on.
     pub(crate) fn break_seal(&self) -> Result<()> {
         seal::break_open(&self.directory).map_err(failed("write to", &self.directory))
     }
 
-    /// The engine has been opened. What it leaves is noted when it is closed if it
-    /// `was_intact`; else only after [`Files::seal_when_closed`], for a restored store that
-    /// was only looked at is still a restored one.
+    /// Notes that the engine has been opened. Closing seals its files if they were intact, and
+    /// otherwise only after [`Files::seal_when_closed`]: a restored store that was only read is
+    /// still a restored one.
     pub(crate) fn opened(&mut self, engine: &Path, was_intact: bool) -> Result<()> {
         self.engine = Some(engine.into());
         self.seals = AtomicBool::new(was_intact);
         self.break_seal()
     }
 
-    /// The store has a generation of its own by now: it is not that of a copy.
+    /// Lets closing seal the files: the store has a generation that no copy has.
     pub(crate) fn seal_when_closed(&self) {
         self.seals.store(true, Ordering::Relaxed);
     }
 
-    /// The engine's file or folder, when it is open.
+    /// The engine's file or folder while it is open.
     pub(crate) fn engine(&self) -> Option<&Path> {
         self.engine.as_deref()
     }
 
-    /// The engine has been closed: notes what it left. Dropping does the same.
+    /// Seals the engine's files after the engine was closed. Dropping does the same.
     pub(crate) fn close(&mut self) {
         if let Some(engine) = self.engine.take()
             && self.seals.load(Ordering::Relaxed)
         {
-            // Without it the next to open the files verifies them.
+            // Without a seal, the next open verifies the files.
             let _ = seal::close(&self.directory, &engine);
         }
     }
 
-    /// Removes everything of ours: the engine's files, called `engine`, those that go with
-    /// every store, and `others`.
+    /// Removes every file of a store: the engine's, called `engine`, those beside it, and
+    /// `others`.
     ///
     /// # Errors
-    /// [`Error::Directory`] if there is anything else; nothing is removed then.
+    /// [`Error::Directory`] if there is any other file; nothing is removed then.
     pub(crate) fn clear(&self, engine: &Path, others: &[(&str, &[u8])]) -> Result<()> {
         let names = [SECRET, SNAPSHOT, seal::NAME].into_iter();
         let names: Vec<&str> = names.chain(others.iter().map(|(name, _)| *name)).collect();
@@ -157,7 +157,7 @@ impl Files {
         }
         for entry in entries.iter().filter(|entry| entry.file_name() != LOCK) {
             let path = entry.path();
-            // What a link leads to is not ours.
+            // A link's target is not part of the directory.
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let removed =
                 if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
@@ -166,7 +166,7 @@ impl Files {
         Ok(())
     }
 
-    /// Removes the directory with everything of ours in it; the lock goes last.
+    /// Removes the directory with every file of the store, and the lock last.
     pub(crate) fn discard(mut self, engine: &Path, others: &[(&str, &[u8])]) {
         self.engine = None;
         if self.clear(engine, others).is_ok() {
@@ -175,8 +175,7 @@ impl Files {
         }
     }
 
-    /// Puts a new file in place of an old one: whoever looks, also after a crash,
-    /// sees one of the two.
+    /// Replaces a file atomically: also after a crash, the old or the new file is there.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         let write = || {
@@ -184,13 +183,13 @@ impl Files {
             file.write_all(bytes)?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
-            // The name is on the disk when the directory is.
+            // The new name is on disk once the directory is.
             #[cfg(unix)]
             File::open(&self.directory)?.sync_all()?;
             Ok(())
         };
         write().map_err(|error| {
-            // It would only take room.
+            // A partial file would only take room.
             let _ = fs::remove_file(&new);
             failed("write", &path)(error)
         })
@@ -198,13 +197,13 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// What has the engine has to be dropped before.
+    /// The engine must have been dropped before.
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Whether there is anything of an engine at a path: a file or folder that is not empty.
+/// Whether an engine has files at a path: a file or folder that is not empty.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     let look = || -> io::Result<bool> {
         let metadata = fs::metadata(path)?;
@@ -219,8 +218,8 @@ pub(crate) fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// A new file that nobody else may read. What is left of a crash goes first: its
-/// permissions may be anything.
+/// A new file that only its owner may read. Removes what a crash left first, since its
+/// permissions may be wrong.
 fn private(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,5 +1,5 @@
-//! [`Fjall`]: a folder, a log-structured merge tree. Its own filters are off:
-//! what reaches it has passed a better one.
+//! [`Fjall`]: a log-structured merge tree in a folder. Its own filters are off, since the guard's
+//! filter comes before them.
 
 use std::fs;
 use std::io;
@@ -40,7 +40,7 @@ impl Fjall {
             database,
             persist: match options.durability {
                 Durability::Power => PersistMode::SyncData,
-                // To the system, at least: a batch would stay with the process.
+                // At least to the operating system: a batch would stay in the process.
                 Durability::Process => PersistMode::Buffer,
             },
         })
@@ -51,8 +51,8 @@ impl Engine for Fjall {
     const EXTENSION: &'static str = "fjall";
 
     fn open(path: &Path, options: &EngineOptions) -> Result<Self, OpenError> {
-        // Crate `fjall` does not open what it was killed while making. So it is
-        // made beside its place, and is there as a whole or not at all.
+        // Crate `fjall` cannot open a folder that it was killed while making. So the folder is
+        // made under another name and renamed.
         if !path.exists() {
             let new = path.with_extension("new");
             match fs::remove_dir_all(&new) {
@@ -89,7 +89,7 @@ impl Engine for Fjall {
     }
 }
 
-/// The bytes of a digest, high byte first: their order is that of digests.
+/// The bytes of a digest, high byte first, so that they sort in digest order.
 fn to_bytes(digest: Digest) -> [u8; 16] {
     digest.number().to_be_bytes()
 }
@@ -114,8 +114,7 @@ impl Store for Fjall {
         Ok(())
     }
 
-    /// A range has to be prepared on every level; a point look-up ends where it
-    /// finds something.
+    /// A range is prepared on every level of the tree; a point lookup stops at the first hit.
     fn find(
         &self,
         digest: Digest,
@@ -150,7 +149,7 @@ impl Store for Fjall {
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
-        // On disk before any later record is, which has a table of its own.
+        // On disk before any later record, which is in another table.
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         batch.insert(&self.meta, TAG, header.tag.to_le_bytes());
         batch.insert(&self.meta, GENERATION, header.generation.to_le_bytes());

@@ -1,4 +1,4 @@
-//! [`Kept`]: a guard, and the directory that keeps it.
+//! [`Kept`]: a guard with its directory.
 
 use std::fmt;
 use std::ops::{ControlFlow, Deref};
@@ -14,24 +14,24 @@ use crate::store::error::{Error, Result};
 use crate::store::files::Files;
 use crate::store::options::Origin;
 
-/// A guard or sidecar with its files. It is used as what it keeps; when it goes,
-/// it leaves a snapshot, and the next to open it has the filters at once.
+/// A guard or sidecar with its directory. It dereferences to the guard or sidecar. Dropping it
+/// writes a snapshot of the filters, so that the directory opens without a rebuild.
 pub struct Kept<G: Guarding> {
     guarding: G,
-    /// Dropped when the engine is closed.
+    /// After the engine, so that it is dropped when the engine is closed.
     files: Files,
     origin: Origin,
-    /// Held while a snapshot is taken and written, so that no older one follows.
+    /// Held while a snapshot is taken and written, so that an older one cannot replace it.
     saving: Mutex<()>,
     closed: bool,
 }
 
 /// A [`Guard`], or a [`Sidecar`] around one.
 pub trait Guarding {
-    /// What its guard stands in front of.
+    /// The engine behind the guard.
     type Engine: Engine;
 
-    /// Its guard.
+    /// The guard.
     fn guard(&self) -> &Guard<Self::Engine>;
 }
 
@@ -56,56 +56,58 @@ impl<G: Guarding> Kept<G> {
         Kept { guarding, files, origin, saving: Mutex::new(()), closed: false }
     }
 
-    /// Writes the filters, with all that they have learned, to the snapshot file.
-    /// It is of use until the next change.
+    /// Writes the filters, with their adaptations, to the snapshot file. The snapshot fits the
+    /// store until the next write.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::Guard`]. Everything else goes on; the snapshot that was
-    /// there before may be of no use any more.
+    /// [`Error::Io`], [`Error::Engine`] or [`Error::Guard`]. The store works on; an earlier
+    /// snapshot may no longer fit.
     pub fn snapshot(&self) -> Result<()> {
         let _lock = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = self.guarding.guard();
         let bytes = guard.snapshot()?;
-        // A snapshot on disk is of a state that is on disk.
-        guard.store().sync().map_err(twiceshy_filters::Error::Remote)?;
-        // It has a generation that no copy has.
+        // The store's state must be on disk before its snapshot is.
+        guard.store().sync().map_err(Error::engine("sync", self.engine_path()))?;
+        // From now on the store has a generation that no copy has.
         self.files.seal_when_closed();
         self.files.set_snapshot(&bytes)
     }
 
-    /// Leaves a snapshot and closes. Dropping does the same, and tells of no
-    /// error. Returns the generation of the store that is left: see
-    /// [`crate::guard::Header::generation`].
+    /// Writes a snapshot and closes the directory. Dropping does the same and ignores errors.
+    /// Returns the store's last generation; see [`crate::guard::Header::generation`].
     ///
     /// # Errors
-    /// As [`Kept::snapshot`]. Whatever the error, nothing that was stored is lost.
+    /// As [`Kept::snapshot`]. After any error, everything that was stored is still there.
     pub fn close(mut self) -> Result<u64> {
         self.closed = true;
         self.snapshot()?;
         self.generation()
     }
 
-    /// The generation of the store as it is: see [`crate::guard::Header::generation`].
+    /// The store's present generation; see [`crate::guard::Header::generation`].
     ///
     /// # Errors
-    /// [`Error::Guard`] when the store cannot be read.
+    /// [`Error::Engine`] when the engine cannot read.
     pub fn generation(&self) -> Result<u64> {
-        let header =
-            self.guarding.guard().store().header().map_err(twiceshy_filters::Error::Remote)?;
+        let header = self.guarding.guard().store().header();
+        let header = header.map_err(Error::engine("read", self.engine_path()))?;
         Ok(header.map_or(0, |header| header.generation))
     }
 
-    /// Whether the engine's files were as the last close left them when this was opened:
-    /// `false` when they have been restored from a copy or otherwise replaced, and after a
-    /// crash.
+    fn engine_path(&self) -> &Path {
+        self.files.engine().expect("the engine is open as long as its guard is there")
+    }
+
+    /// Whether the engine's files were still as the last close left them when the directory was
+    /// opened. `false` after a crash, and when the files were restored from a copy or replaced.
     #[must_use]
     pub fn was_intact(&self) -> bool {
         self.origin == Origin::Intact
     }
 
-    /// Copies the store to a new directory, as of one moment, while others read and
-    /// write. Returns how many records the copy has. It is opened like any other
-    /// directory; its filters are built then.
+    /// Copies the store, as of one moment, to a new directory. Reads and writes go on meanwhile.
+    /// Returns the number of records of the copy. The copy opens like any other directory, and
+    /// its filters are built then.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -116,19 +118,21 @@ impl<G: Guarding> Kept<G> {
     /// store.remove("ada")?;
     ///
     /// let copy = twiceshy::open(to)?;
-    /// assert!(copy.contains("ada")?);
+    /// assert!(copy.exists("ada")?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Directory`] when `to` exists, [`Error::Locked`] when another backup of
-    /// that name is being made; whatever keeps the disks from it. Then there is no `to`.
+    /// [`Error::Directory`] when `to` exists, [`Error::Locked`] while another backup to the same
+    /// place is running, and errors of the engine and of the disks. After an error there is no
+    /// `to`.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<u64> {
         self.backup_with(to, &[], &mut |_, _| ControlFlow::Continue(()))
     }
 
-    /// [`Kept::backup`] with other files, as names and contents, in the copy's directory.
-    /// `progress` is told how many records of about how many are copied, and may end it.
+    /// [`Kept::backup`] that also writes `others`, as names and contents, to the copy's
+    /// directory. `progress` receives the number of records copied and about how many there are,
+    /// and may stop the backup.
     ///
     /// # Errors
     /// As [`Kept::backup`].
@@ -141,16 +145,15 @@ impl<G: Guarding> Kept<G> {
         let missing =
             || Error::Secret { path: self.files.secret_path(), reason: "is missing".into() };
         let hasher = self.files.secret()?.ok_or_else(missing)?;
-        let name = self.files.engine().and_then(Path::file_name).map(Path::new);
-        let name = name.expect("the engine's file has a name while it is open");
         let engine = self.guarding.guard().store();
-        Source { engine, name, hasher: &hasher, others }.copy_to(to.as_ref(), progress)
+        let source = Source { engine, path: self.engine_path(), hasher: &hasher, others };
+        source.copy_to(to.as_ref(), progress)
     }
 }
 
 impl<G: Guarding> Drop for Kept<G> {
     fn drop(&mut self) {
-        // What a panic has left of the filters is not worth keeping.
+        // After a panic the filters are not worth keeping.
         if !self.closed && !std::thread::panicking() {
             let _: Result<(), Error> = self.snapshot();
         }
@@ -166,7 +169,7 @@ impl<G: Guarding> Deref for Kept<G> {
 }
 
 impl<G: Guarding> fmt::Debug for Kept<G> {
-    /// Where and how large, never the secret.
+    /// The directory, the filter and the statistics, and never the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept")
             .field("directory", &self.files.directory())

@@ -1,41 +1,47 @@
-//! A guard's counts for whoever collects metrics.
+//! A guard's statistics as metrics.
 
 use crate::guard::GuardStats;
 use metrics::{counter, gauge};
 
-/// One of a guard's counts, as collectors of metrics know it.
+/// One of a guard's statistics, with the name that a metrics collector shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Metric {
-    /// Its name: `twiceshy_..`, and `.._total` if it only grows.
+    /// The name: `twiceshy_..`, and `.._total` for a counter.
     pub name: &'static str,
     /// What it counts.
     pub help: &'static str,
-    /// What it is now.
+    /// The present value.
     pub value: u64,
 }
 
 impl Metric {
-    /// Whether it only grows: a counter, and otherwise a gauge.
+    /// Whether it is a counter, which only grows, and not a gauge.
     #[must_use]
-    pub fn only_grows(&self) -> bool {
+    pub fn is_counter(&self) -> bool {
         self.name.ends_with("_total")
     }
 }
 
-/// A guard's counts with their names.
+/// A guard's statistics with their names.
 #[must_use]
-pub fn metrics(stats: &GuardStats) -> [Metric; 12] {
+pub fn metrics(stats: &GuardStats) -> Vec<Metric> {
     let metric = |name, help, value| Metric { name, help, value };
-    [
-        metric("twiceshy_queries_total", "Keys asked for.", stats.queries),
+    vec![
+        metric("twiceshy_queries_total", "Keys that were looked up.", stats.queries),
         metric(
             "twiceshy_reads_avoided_total",
-            "Queries answered absent from memory.",
-            stats.absent,
+            "Lookups answered absent without a read of the store.",
+            stats.reads_avoided,
+        ),
+        metric(
+            "twiceshy_reads_avoided_by_adapting_total",
+            "Lookups of earlier false positives among the reads avoided; a lower bound.",
+            stats.reads_avoided_by_adapting,
         ),
         metric(
             "twiceshy_store_reads_total",
-            "Reads of the store, for whatever reason.",
+            "Reads of the store, for any reason.",
             stats.store_reads,
         ),
         metric(
@@ -43,36 +49,38 @@ pub fn metrics(stats: &GuardStats) -> [Metric; 12] {
             "Reads of the store that found nothing.",
             stats.false_positives,
         ),
-        metric("twiceshy_fixed_total", "False positives that were fixed.", stats.fixed),
         metric(
-            "twiceshy_repeated_false_positives_total",
-            "Fixed false positives that had been fixed before.",
-            stats.fixed_again,
+            "twiceshy_adapted_total",
+            "False positives that a filter adapted to.",
+            stats.adapted,
         ),
         metric(
-            "twiceshy_spared_total",
-            "Queries answered absent that were fixed before, as far as remembered.",
-            stats.spared,
+            "twiceshy_adapted_again_total",
+            "False positives that a filter adapted to for the second time or more.",
+            stats.adapted_again,
         ),
         metric(
             "twiceshy_postponed_total",
-            "False positives left for the next time.",
+            "False positives not adapted to because the filter was busy.",
             stats.postponed,
         ),
-        metric("twiceshy_spent_total", "Blocks that forgot what they had learned.", stats.spent),
+        metric(
+            "twiceshy_spent_total",
+            "Blocks that had spent their budget and forgot their adaptations.",
+            stats.spent,
+        ),
         metric("twiceshy_growths_total", "Filters replaced by larger ones.", stats.growths),
-        metric("twiceshy_keys", "Keys stored.", stats.keys),
-        metric("twiceshy_filter_bytes", "Memory of the filters.", stats.bytes),
+        metric("twiceshy_keys", "Stored keys.", stats.keys),
+        metric("twiceshy_filter_bytes", "Memory of the filters, in bytes.", stats.bytes),
     ]
 }
 
-/// Publishes a guard's counts, those of [`metrics()`], through the facade of crate
-/// `metrics`, with the label `guard` = `name`. Call it whenever they are to be
-/// seen, every few seconds say.
+/// Publishes [`metrics()`] through crate `metrics`, with the label `guard` = `name`. Call it
+/// regularly, for example every ten seconds.
 pub fn publish(name: &str, stats: &GuardStats) {
     for metric in metrics(stats) {
         let label = name.to_string();
-        if metric.only_grows() {
+        if metric.is_counter() {
             counter!(metric.name, "guard" => label).absolute(metric.value);
         } else {
             #[expect(clippy::cast_precision_loss, reason = "the facade's gauges are floats")]

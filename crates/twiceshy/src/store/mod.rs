@@ -1,5 +1,5 @@
-//! Embedded stores behind an adaptive filter: a miss is answered from memory, and
-//! one that got through does not get through again.
+//! Embedded stores behind an adaptive filter: misses are answered from memory, and a false
+//! positive does not repeat.
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -11,22 +11,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The store is a [`crate::Guard`] and is used as one. Its directory has the
-//! engine's file, the secret that digests are made with, and a snapshot of the
-//! filters; they are opened, made, and left behind here. A directory is open once.
+//! The store dereferences to a [`crate::Guard`]. Its directory has the engine's file, the secret
+//! that digests are made with, and a snapshot of the filters. Only one process at a time can
+//! have a directory open.
 //!
-//! [`open_sidecar`] does the same for a store that stays as it is: about 20 bytes
-//! a key on a local disk, and a [`crate::Sidecar`] to ask first.
+//! [`open_sidecar`] opens a [`crate::Sidecar`] for a store that stays as it is. It takes about 20
+//! bytes per key on a local disk.
 //!
-//! What is stored survives the process, and by default the loss of power; see
-//! [`Durability`]. A snapshot that is damaged, old or absent costs a rebuild from
-//! the store and nothing else.
+//! Writes survive the death of the process, and by default a loss of power; see [`Durability`].
+//! A damaged, stale or missing snapshot costs a rebuild from the store; adaptations are
+//! relearned.
 //!
-//! [`Kept::backup`] copies a store that is in use, [`backup()`] a directory that nobody has
-//! open. Files that were copied otherwise may be put back in any combination: what is
-//! opened then answers as its records say, or is refused.
-
-#![deny(missing_docs)]
+//! [`Kept::backup`] copies a store that is in use, [`backup()`] a directory that is not open.
+//! Files that were copied by other means may be restored in any combination: the store then
+//! answers as its records say, or refuses to open.
 
 mod backup;
 #[cfg(feature = "redb")]
@@ -41,6 +39,8 @@ mod metered;
 mod options;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redb")]
+mod report;
 mod seal;
 
 use std::path::Path;
@@ -49,7 +49,7 @@ use crate::{Guard, Sidecar};
 
 pub use backup::CopyProgress;
 #[cfg(feature = "redb")]
-pub use check::{Damage, Report, check, repair};
+pub use check::{check, repair};
 pub use engine::{Durability, Engine, EngineOptions, OpenError, Peeked};
 pub use error::{Error, Result};
 #[cfg(feature = "fjall")]
@@ -59,6 +59,8 @@ pub use metered::{Metric, metrics, publish};
 pub use options::Options;
 #[cfg(feature = "redb")]
 pub use redb::Redb;
+#[cfg(feature = "redb")]
+pub use report::{Damage, Report};
 
 /// A guarded store in a directory.
 #[cfg(feature = "redb")]
@@ -76,7 +78,7 @@ pub type SidecarStore<E = Redb> = Kept<Sidecar<E>>;
 #[cfg(not(feature = "redb"))]
 pub type SidecarStore<E> = Kept<Sidecar<E>>;
 
-/// Opens a guarded store, or makes an empty one; [`Options`] has choices.
+/// Opens a guarded store, or makes an empty one, with the default [`Options`].
 ///
 /// # Errors
 /// As [`Options::open`].
@@ -85,8 +87,8 @@ pub fn open(directory: impl AsRef<Path>) -> Result<GuardedStore> {
     Options::default().open(directory)
 }
 
-/// Opens a sidecar, or makes an empty one; [`Options::build_sidecar`] makes one
-/// for a store that has keys already.
+/// Opens a sidecar, or makes an empty one. [`Options::build_sidecar`] makes one for a store that
+/// has keys already.
 ///
 /// # Errors
 /// As [`Options::open`].
@@ -95,8 +97,8 @@ pub fn open_sidecar(directory: impl AsRef<Path>) -> Result<SidecarStore> {
     Options::default().open_sidecar(directory, &mut |_, _| ())
 }
 
-/// Copies a store or sidecar that nobody has open, with `others`, to a new directory; see
-/// [`Kept::backup_with`]. Its filters are neither needed nor built.
+/// Copies a store or sidecar that is not open, with `others`, to a new directory; see
+/// [`Kept::backup_with`]. It builds no filters.
 ///
 /// # Errors
 /// As [`Options::open`] and [`Kept::backup`]; [`Error::Directory`] when there is no store.

@@ -1,10 +1,10 @@
-//! [`Options`]: opening a directory.
+//! [`Options`]: how a directory is opened.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::guard::{Change, GuardOptions, Opened};
-use crate::{Guard, Sidecar};
+use crate::{Guard, Sidecar, guard};
 use twiceshy_filters::{Digest, KeyHasher, Spec};
 
 use crate::store::backup::{CopyProgress, Source};
@@ -14,7 +14,7 @@ use crate::store::files::{self, Files};
 use crate::store::kept::Kept;
 use crate::store::{GuardedStore, SidecarStore};
 
-/// How a directory is opened: the filter, its room, what writes survive.
+/// How a directory is opened: the filter, its capacity and shards, durability and cache.
 ///
 /// ```no_run
 /// use twiceshy::store::{Durability, Options, Redb};
@@ -31,16 +31,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The default guard; writes survive a loss of power; 64 MiB of cache.
+    /// The default guard, writes that survive a loss of power, and 64 MiB of cache.
     fn default() -> Self {
-        Options {
-            guard: GuardOptions::default(),
-            engine: EngineOptions { durability: Durability::Power, cache: 64 << 20 },
-        }
+        Options { guard: GuardOptions::default(), engine: EngineOptions::default() }
     }
 }
 
-/// What the records of a directory are.
+/// What a directory is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Store,
@@ -67,35 +64,35 @@ impl Purpose {
 }
 
 impl Options {
-    /// The filter; see [`GuardOptions::spec`].
+    /// Sets the filter; see [`GuardOptions::spec`].
     #[must_use]
     pub fn spec(mut self, spec: Spec) -> Self {
         self.guard.spec = spec;
         self
     }
 
-    /// Keys to make room for at first.
+    /// Sets the number of keys to make room for at first.
     #[must_use]
     pub fn capacity(mut self, keys: usize) -> Self {
         self.guard.capacity = keys;
         self
     }
 
-    /// How many slices the filter is cut into, as a power of two.
+    /// Sets the number of shards, as a power of two; see [`GuardOptions::shard_bits`].
     #[must_use]
     pub fn shard_bits(mut self, bits: u32) -> Self {
         self.guard.shard_bits = bits;
         self
     }
 
-    /// What a write that has returned survives.
+    /// Sets what a write survives once it has returned.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.engine.durability = durability;
         self
     }
 
-    /// Memory for the engine's cache, in bytes.
+    /// Sets the size of the engine's cache, in bytes.
     #[must_use]
     pub fn cache(mut self, bytes: usize) -> Self {
         self.engine.cache = bytes;
@@ -105,13 +102,13 @@ impl Options {
     /// Opens a guarded store, or makes an empty one.
     ///
     /// # Errors
-    /// See [`Error`]. Nothing has been answered then, and nothing is lost.
+    /// See [`Error`]. After an error, everything that was stored is still there.
     pub fn open<E: Engine>(&self, directory: impl AsRef<Path>) -> Result<GuardedStore<E>> {
         self.open_with(directory, &mut |_, _| ())
     }
 
-    /// [`Options::open`]; `progress` is told how many keys of how many are done
-    /// when the filters have to be built again.
+    /// [`Options::open`] with progress: while the filters are built, `progress` receives the
+    /// number of keys done and of all keys.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -125,7 +122,7 @@ impl Options {
         Ok(Kept::new(guard, files, origin))
     }
 
-    /// Opens the sidecar of a store of somebody else's, or makes an empty one.
+    /// Opens a sidecar, or makes an empty one.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -139,15 +136,14 @@ impl Options {
         Ok(Kept::new(Sidecar::new(guard), files, origin))
     }
 
-    /// Makes a guarded store of many records at once, in an empty directory: faster
-    /// than storing them one by one, since nothing is looked for. Of two records
-    /// with one key the last counts. `progress` is told how many are written, of 0
-    /// since nobody knows how many there are; then how many of how many are in the
-    /// filters.
+    /// Makes a guarded store of many records in an empty directory. This is faster than storing
+    /// them one by one, since nothing is looked up. If a key occurs several times, its last value
+    /// counts. `progress` first receives the number of records written and 0, since their total
+    /// is not known, and then the number of keys in the filters and of all keys.
     ///
     /// # Errors
-    /// As [`Options::open`]; [`Error::Directory`] when there is a store already.
-    /// What an error or a crash leaves is refused by whoever opens it.
+    /// As [`Options::open`]; [`Error::Directory`] when there is a store already. A directory that
+    /// an error or a crash left unfinished cannot be opened.
     pub fn build<E: Engine, K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         directory: impl AsRef<Path>,
@@ -163,8 +159,7 @@ impl Options {
         Ok(Kept::new(guard, files, origin))
     }
 
-    /// Makes the sidecar of a store that has keys already, in an empty directory;
-    /// else as [`Options::build`].
+    /// Makes a sidecar with many keys in an empty directory, as [`Options::build`] does.
     ///
     /// # Errors
     /// As [`Options::build`].
@@ -182,25 +177,26 @@ impl Options {
     }
 }
 
-/// A directory whose engine and secret belong together.
+/// An open directory, whose engine and secret belong together.
 pub(crate) struct Place<E> {
     pub(crate) engine: E,
     pub(crate) hasher: KeyHasher,
-    /// Whether nobody has used it yet.
+    /// Whether no guard has used it yet.
     is_new: bool,
     origin: Origin,
-    /// Dropped when the engine is closed.
+    /// After the engine, so that it is dropped when the engine is closed.
     files: Files,
 }
 
-/// What is known of the files that an engine has opened.
+/// What is known about the files that an engine has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody has touched them since they were last closed, or there were none.
+    /// They are as the last close left them, or there were none.
     Intact,
-    /// Somebody may have, or they were not closed; they are one state of the store.
+    /// They may have been replaced, or were not closed; the engine has verified that they are one
+    /// state of the store.
     Verified,
-    /// Somebody may have, or they were not closed, and the engine cannot tell more.
+    /// They may have been replaced, or were not closed, and the engine cannot verify them.
     Unknown,
 }
 
@@ -213,7 +209,7 @@ impl<E: Engine> Place<E> {
         Self::open_if(directory, purpose, options, |_| Ok(()))
     }
 
-    /// A directory that nobody has used yet.
+    /// Opens a directory that no guard has used yet.
     fn new(directory: &Path, purpose: Purpose, options: &EngineOptions) -> Result<Self> {
         let is_new = |found: Peeked| match found.header {
             Some(_) => Err(Error::Directory {
@@ -225,7 +221,7 @@ impl<E: Engine> Place<E> {
         Self::open_if(directory, purpose, options, is_new)
     }
 
-    /// Opens a directory if the engine has there what it should.
+    /// Opens a directory if `should` accepts what the engine has there.
     fn open_if(
         directory: &Path,
         purpose: Purpose,
@@ -235,8 +231,8 @@ impl<E: Engine> Place<E> {
         let mut files = Files::new(directory)?;
         let path = engine_path::<E>(directory, purpose);
         let is_there = files::is_there(&path)?;
-        // The engine's files come first, then the secret, then snapshots: without the
-        // first it is a store of another kind, or what is left of this one.
+        // The engine's files are made first, then the secret, then snapshots. Without the first,
+        // this is a store of another kind, or the remains of one.
         if !is_there && (files.secret()?.is_some() || files.has_snapshot()) {
             return Err(Error::Directory { path: directory.into(), reason: not_there(&path) });
         }
@@ -245,7 +241,7 @@ impl<E: Engine> Place<E> {
         if is_there {
             peeked = E::peek(&path, options, !is_intact).map_err(not_opened(&path))?;
         }
-        // What can be refused is refused before anything is written.
+        // Refuse what can be refused before anything is written.
         if let Some(found) = peeked {
             should(found)?;
             refuse(&files, &path, found)?;
@@ -258,10 +254,10 @@ impl<E: Engine> Place<E> {
             let (engine, verified) = E::open_foreign(&path, options).map_err(not_opened(&path))?;
             (engine, if verified { Origin::Verified } else { Origin::Unknown })
         };
-        // Nobody else is here from now on.
+        // From now on nobody else can open the directory.
         files.opened(&path, origin == Origin::Intact)?;
-        let header = engine.header().map_err(twiceshy_filters::Error::Remote)?;
-        let records = engine.count().map_err(twiceshy_filters::Error::Remote)?;
+        let header = engine.header().map_err(Error::engine("read", &path))?;
+        let records = engine.count().map_err(Error::engine("read", &path))?;
         let found = Peeked { records, header };
         should(found)?;
         refuse(&files, &path, found)?;
@@ -269,7 +265,7 @@ impl<E: Engine> Place<E> {
             Some(hasher) => hasher,
             None => {
                 // A loss of power must not leave a secret without the engine's files.
-                engine.sync().map_err(twiceshy_filters::Error::Remote)?;
+                engine.sync().map_err(Error::engine("sync", &path))?;
                 let hasher = KeyHasher::random();
                 files.set_secret(&hasher)?;
                 hasher
@@ -278,15 +274,14 @@ impl<E: Engine> Place<E> {
         Ok(Place { engine, hasher, is_new: header.is_none(), origin, files })
     }
 
-    /// Writes the first records. The guard writes the header after them: until
-    /// then nobody else opens the directory.
+    /// Writes the first records. The guard writes the header after them; until then the directory
+    /// cannot be opened.
     fn fill(
         &self,
         mut records: impl Iterator<Item = (Digest, Vec<u8>)>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<()> {
-        /// What is written at once: so many records, or a little more than so
-        /// many bytes.
+        /// The size of a write: so many records, or a little more than so many bytes.
         const RECORDS: usize = 1 << 19;
         const BYTES: usize = 64 << 20;
         let mut done = 0;
@@ -304,13 +299,13 @@ impl<E: Engine> Place<E> {
             }
             let changes: Vec<Change<'_>> =
                 chunk.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
-            self.engine.write(&changes).map_err(twiceshy_filters::Error::Remote)?;
+            self.engine.write(&changes).map_err(Error::engine("write to", self.path()))?;
             done += chunk.len() as u64;
             progress(done, 0);
         }
     }
 
-    /// Takes the secret of another store for a new one, whose digests are the same then.
+    /// Gives a new store the secret of another, so that their digests are the same.
     #[cfg(feature = "redb")]
     pub(crate) fn use_secret(&mut self, hasher: KeyHasher) -> Result<()> {
         self.files.set_secret(&hasher)?;
@@ -318,25 +313,33 @@ impl<E: Engine> Place<E> {
         Ok(())
     }
 
+    /// The engine's file or folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.files.engine().expect("the engine is open")
+    }
+
     pub(crate) fn guard(
         self,
         options: &GuardOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(Guard<E>, Files, Origin)> {
+        let path = self.path().to_path_buf();
         let Place { engine, hasher, is_new, origin, files } = self;
         let snapshot = files.snapshot()?;
-        // Parts of several states may have the header of one of them, and its snapshot.
+        // Files of several states may have the header of one of them, and its snapshot.
         if origin == Origin::Unknown
             && snapshot.is_some()
-            && let Some(header) = engine.header().map_err(twiceshy_filters::Error::Remote)?
+            && let Some(header) = engine.header().map_err(Error::engine("read", &path))?
         {
-            engine.set_header(header.renewed()).map_err(twiceshy_filters::Error::Remote)?;
+            let renewed = engine.set_header(header.renewed());
+            renewed.map_err(Error::engine("write to", &path))?;
         }
         let guard = Guard::open_with(engine, hasher, options, snapshot.as_deref(), progress)?;
-        // Filters of damaged digests would deny keys. Other files have been verified.
+        // Filters that are built from damaged digests would deny keys. Files that may have been
+        // replaced have been verified before.
         let built = matches!(guard.opened(), Opened::Rebuilt { .. });
         if built && !is_new && origin == Origin::Intact {
-            guard.store().verify().map_err(twiceshy_filters::Error::Remote)?;
+            guard.store().verify().map_err(Error::engine("read", &path))?;
         }
         Ok((guard, files, origin))
     }
@@ -352,7 +355,7 @@ pub(crate) fn backup<E: Engine>(
     let refused = |reason: String| Err(Error::Directory { path: directory.into(), reason });
     let purposes = [Purpose::Store, Purpose::Sidecar];
     let paths = purposes.map(|purpose| engine_path::<E>(directory, purpose));
-    // Nothing is made where there is nothing.
+    // Opening would make a store where there is none.
     let Some(found) = paths.iter().position(|path| path.exists()) else {
         let [records, digests] = paths.each_ref().map(|path| file_name(path));
         return refused(format!("there is no store here: neither {records} nor {digests}"));
@@ -361,12 +364,12 @@ pub(crate) fn backup<E: Engine>(
     if place.is_new {
         return refused("there is nothing to copy: nothing was ever stored here".into());
     }
-    let name = Path::new(paths[found].file_name().unwrap_or_default());
-    let source = Source { engine: &place.engine, name, hasher: &place.hasher, others };
+    let path = &paths[found];
+    let source = Source { engine: &place.engine, path, hasher: &place.hasher, others };
     source.copy_to(to, progress)
 }
 
-/// Where an engine's file or folder is.
+/// The path of an engine's file or folder.
 pub(crate) fn engine_path<E: Engine>(directory: &Path, purpose: Purpose) -> PathBuf {
     directory.join(purpose.stem()).with_extension(E::EXTENSION)
 }
@@ -383,8 +386,7 @@ fn refuse(files: &Files, path: &Path, found: Peeked) -> Result<()> {
     match (found.header, files.secret()?) {
         (Some(_), None) => bad_secret("is missing"),
         (Some(header), Some(hasher)) => match header.check(&hasher) {
-            // It says so of nothing else.
-            Err(twiceshy_filters::Error::Format { .. }) => {
+            Err(guard::Error::WrongSecret) => {
                 bad_secret("is not the one that the store's digests were made with")
             }
             checked => Ok(checked?),
@@ -401,7 +403,7 @@ fn refuse(files: &Files, path: &Path, found: Peeked) -> Result<()> {
     }
 }
 
-/// Why a directory in use is refused when the engine's files are not there.
+/// Why a directory without the engine's files is refused.
 fn not_there(path: &Path) -> String {
     let name = file_name(path);
     if path.exists() {
@@ -417,11 +419,11 @@ fn not_there(path: &Path) -> String {
     }
 }
 
-/// What to say when an engine does not open its files.
+/// The error of an engine that does not open its files.
 pub(crate) fn not_opened(path: &Path) -> impl FnOnce(OpenError) -> Error {
     let path = path.into();
     |error| match error {
         OpenError::Locked => Error::Locked { path },
-        OpenError::Other(source) => Error::Engine { path, source },
+        OpenError::Other(source) => Error::Engine { doing: "open", path, source },
     }
 }

@@ -1,14 +1,13 @@
-//! Whether the engine's files are as the last close left them.
+//! The seal: whether the engine's files are as the last close left them.
 //!
-//! A copy of a file that is taken while the file is written may have some pages of one
-//! moment and some of another, and an engine that finds a clean ending in it trusts the
-//! rest. So a close leaves the file `closed`: for each of the engine's files its inode,
-//! its time of change and its length. Whatever puts another file in its place, or writes
-//! to it, changes the inode or the time, which no program can set. Files that are not as
-//! `closed` says are verified by whoever opens them.
+//! A copy of a file that is taken while the file is written may mix pages of two moments, and an
+//! engine that finds a clean ending trusts the rest. Closing therefore writes the file `closed`:
+//! for each of the engine's files its inode, its time of change and its length. Replacing a file
+//! or writing to it changes the inode or the time, which no program can set. Opening verifies
+//! files that do not match `closed`.
 //!
-//! An open store has an empty `closed`, on disk before anything is written: a loss of
-//! power brings none back that does not fit.
+//! An open store has an empty `closed`, which is on disk before anything is written. A loss of
+//! power therefore never restores a seal that does not fit.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _, Write as _};
@@ -18,7 +17,7 @@ use std::time::Duration;
 
 pub(crate) const NAME: &str = "closed";
 
-/// How long a close waits for the file system's clock to go on: it ticks every 1 to 10 ms.
+/// How long closing waits for the file system's clock to advance. It ticks every 1 to 10 ms.
 const TICKS: u32 = 50;
 const TICK: Duration = Duration::from_millis(1);
 
@@ -30,7 +29,7 @@ pub(crate) fn is_intact(directory: &Path, engine: &Path) -> bool {
     read.is_ok() && !noted.is_empty() && identity(engine).is_ok_and(|found| found == noted)
 }
 
-/// Takes back what the last close said, for good: files are about to be written.
+/// Breaks the seal durably, before files are written.
 pub(crate) fn break_open(directory: &Path) -> io::Result<()> {
     match File::options().write(true).open(directory.join(NAME)) {
         Ok(file) if file.metadata()?.len() > 0 => {
@@ -43,7 +42,7 @@ pub(crate) fn break_open(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Notes what the engine's files are, when they are closed and on disk.
+/// Seals the engine's files after they were closed.
 pub(crate) fn close(directory: &Path, engine: &Path) -> io::Result<()> {
     let files = files(engine)?;
     for path in &files {
@@ -53,8 +52,8 @@ pub(crate) fn close(directory: &Path, engine: &Path) -> io::Result<()> {
     let newest = files.iter().map(|path| changed(path)).collect::<io::Result<Vec<_>>>()?;
     let newest = newest.into_iter().max();
     let path = directory.join(NAME);
-    // A change within the same tick of the clock would not show. So the clock has to have
-    // gone on before anybody else can change them: this file's own time says whether.
+    // A change within the same tick of the clock would not show. So the clock must advance
+    // before anybody else can change the files; this file's own time says whether it has.
     for _ in 0..TICKS {
         let mut file = File::options().write(true).create(true).truncate(true).open(&path)?;
         file.write_all(noted.as_bytes())?;
@@ -68,7 +67,7 @@ pub(crate) fn close(directory: &Path, engine: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A line for each file: where it is, and what changes when it is replaced or written.
+/// A line per file: its name, and what changes when it is replaced or written.
 fn identity(engine: &Path) -> io::Result<String> {
     let mut lines = String::new();
     for path in files(engine)? {
@@ -81,7 +80,7 @@ fn identity(engine: &Path) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The files of an engine, which are one or a folder of them.
+/// The files of an engine: one file, or a folder of them.
 fn files(engine: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(engine)?.is_dir() {
         return Ok(vec![engine.into()]);
@@ -113,7 +112,7 @@ fn inode_of(metadata: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
-/// The time of the last write, which a program can set: the best there is.
+/// The time of the last write. Programs can set it, but these systems have no better one.
 #[cfg(not(unix))]
 fn change_of(metadata: &Metadata) -> io::Result<(i64, i64)> {
     let since = metadata.modified()?.duration_since(std::time::UNIX_EPOCH);

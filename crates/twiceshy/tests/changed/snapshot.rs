@@ -27,7 +27,7 @@ pub const SPECS: [&str; 9] = [
     "simplified:f=3",
 ];
 
-/// Slices, as a power of two.
+/// Shards, as a power of two.
 const SHARD_BITS: u32 = 1;
 
 const KEYS: u64 = 120;
@@ -68,7 +68,7 @@ fn play(guard: &Guard<Arc<MemoryStore>>) {
 }
 
 /// Where the first filter's block begins: behind the tag, the nonce and the number of
-/// records, and the number of slices.
+/// records, and the number of shards.
 const FIRST_BLOCK: usize = 8 + 4 + 4 + "guard".len() + 8 + 8 + 8 + 4;
 
 /// Interprets bytes as a guard and changes to its snapshot, and opens that.
@@ -84,7 +84,7 @@ pub fn open_changed(bytes: &[u8]) -> Outcome {
     };
     let store = Arc::new(MemoryStore::default());
     let hasher = KeyHasher::keyed([7; 16]);
-    let options = GuardOptions { spec, capacity: 64, shard_bits: SHARD_BITS };
+    let options = GuardOptions::default().spec(spec).capacity(64).shard_bits(SHARD_BITS);
     let guard = Guard::open(Arc::clone(&store), hasher.clone(), &options).expect("in memory");
     play(&guard);
     let whole = guard.snapshot().expect("in memory");
@@ -110,13 +110,13 @@ pub fn open_changed(bytes: &[u8]) -> Outcome {
     }
     if !is_used || changed == whole {
         for number in 0..KEYS {
-            assert!(guard.contains(key(number)).expect("in memory"), "{spec} denies {number}");
+            assert!(guard.exists(key(number)).expect("in memory"), "{spec} denies {number}");
         }
         guard.check().unwrap_or_else(|broken| panic!("{spec}: {broken}"));
     } else {
         // Whatever it says.
         for number in 0..KEYS + 100 {
-            let _ = guard.contains(key(number));
+            let _ = guard.exists(key(number));
             if number % 3 == 0 {
                 let _ = guard.remove(key(number));
             } else if number % 3 == 1 {

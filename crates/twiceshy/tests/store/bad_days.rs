@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use twiceshy::Guard;
-use twiceshy::guard::{Change, GuardOptions, Header, Opened, Store};
+use twiceshy::guard::{self, Change, GuardOptions, Header, Opened, Store};
 use twiceshy::store::{Durability, Engine, EngineOptions, Error, Redb};
 use twiceshy_filters::{Digest, KeyHasher, RemoteError};
 
@@ -39,23 +39,26 @@ fn a_wrong_secret_is_an_error_before_any_answer() {
     refused("missing");
     assert!(!secret.exists(), "no new one is made for a store that has one");
     fs::write(&secret, right).expect("written");
-    assert!(open::<Redb>(mine.path()).contains("key").expect("read"));
+    assert!(open::<Redb>(mine.path()).exists("key").expect("read"));
 }
 
 /// Its secret is the right one, and nobody is told to look for another.
 #[test]
-fn a_store_of_an_earlier_version_is_to_be_built_again() {
+fn a_store_with_another_layout_names_it_and_not_the_secret() {
     let directory = tempfile::tempdir().expect("a directory");
     open::<Redb>(directory.path()).put("key", "value").expect("written");
-    let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+    let options = EngineOptions::default().durability(Durability::Process).cache(1 << 20);
     let engine = Redb::open(&directory.path().join("records.redb"), &options).expect("it is there");
     let header = engine.header().expect("read").expect("a guard was there");
-    let earlier = Header { tag: header.tag.wrapping_sub(1), ..header };
-    engine.set_header(earlier).expect("written");
+    let later = Header { tag: header.tag.wrapping_add(1), ..header };
+    engine.set_header(later).expect("written");
     drop(engine);
     let error = small().open::<Redb>(directory.path()).expect_err("another layout");
-    assert!(matches!(error, Error::Guard(twiceshy_filters::Error::Outdated)), "{error}");
-    assert!(error.to_string().contains("build it again"), "{error}");
+    let is_layout =
+        matches!(error, Error::Guard(guard::Error::UnknownLayout { found: 3, known: 2 }));
+    assert!(is_layout, "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("layout 3") && !text.contains("secret"), "{text}");
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn a_damaged_snapshot_costs_a_rebuild_and_nothing_else() {
         fs::write(&path, bytes).expect("written");
         let store = open::<Redb>(directory.path());
         assert_eq!(store.check(), Ok(0));
-        assert!(keys.iter().all(|key| store.contains(key).expect("read")));
+        assert!(keys.iter().all(|key| store.exists(key).expect("read")));
         store.opened().clone()
     };
     assert_eq!(opened(&good), Opened::Snapshot);
@@ -101,7 +104,7 @@ fn an_old_snapshot_is_not_used() {
     fs::write(&path, old).expect("written");
     let store = open::<Redb>(directory.path());
     assert!(matches!(store.opened(), Opened::Rebuilt { .. }));
-    assert!(store.contains("second").expect("read"));
+    assert!(store.exists("second").expect("read"));
 }
 
 fn is_open_once<E: Engine>() {
@@ -115,7 +118,7 @@ fn is_open_once<E: Engine>() {
     assert!(said.contains(&expected), "{said}");
     store.put("still", "here").expect("written");
     drop(store);
-    assert!(open::<E>(directory.path()).contains("still").expect("read"));
+    assert!(open::<E>(directory.path()).exists("still").expect("read"));
 }
 
 /// Whoever makes a store has the directory to himself before there is anything to
@@ -214,10 +217,10 @@ pub fn is_locked_out(directory: &Path) {
     let error = store.snapshot().expect_err("no file can be made");
     assert!(error.to_string().contains("filter.snapshot"), "{error}");
     store.put("after", "").expect("the engine's file is open");
-    assert!(store.contains("before").expect("read") && store.contains("after").expect("read"));
+    assert!(store.exists("before").expect("read") && store.exists("after").expect("read"));
     assert!(store.close().is_err());
     let store = open::<Redb>(directory);
-    assert!(store.contains("before").expect("read") && store.contains("after").expect("read"));
+    assert!(store.exists("before").expect("read") && store.exists("after").expect("read"));
     println!("all is well");
 }
 
@@ -246,12 +249,12 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert!(text.contains("failed: "), "the disk was not full: {text}");
     let store = open::<Redb>(directory.path());
     for n in 0..acknowledged {
-        assert!(store.contains(n.to_le_bytes()).expect("read"), "{n} of {acknowledged}");
+        assert!(store.exists(n.to_le_bytes()).expect("read"), "{n} of {acknowledged}");
     }
     // The write that failed left fingerprints without records; they go when
     // somebody asks for them, and then filters and store agree.
     for n in acknowledged..acknowledged + PUT_AT_ONCE {
-        assert!(!store.contains(n.to_le_bytes()).expect("read"), "{n} of {acknowledged}");
+        assert!(!store.exists(n.to_le_bytes()).expect("read"), "{n} of {acknowledged}");
     }
     assert_eq!(store.check(), Ok(0));
     store.put("there is room again", "").expect("written");
@@ -331,10 +334,10 @@ impl<S: Store> Store for Faulty<S> {
 fn a_failing_store_makes_no_wrong_answer() {
     const KEYS: u64 = 600;
     let directory = tempfile::tempdir().expect("a directory");
-    let options = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+    let options = EngineOptions::default().durability(Durability::Process).cache(1 << 20);
     let store = Redb::open(&directory.path().join("records.redb"), &options).expect("opened");
     let store = Faulty { store, fails_in: AtomicU64::new(0) };
-    let options = GuardOptions { capacity: 16, shard_bits: 1, ..GuardOptions::default() };
+    let options = GuardOptions::default().capacity(16).shard_bits(1);
     let guard = Guard::open(store, KeyHasher::keyed([7; 16]), &options).expect("opened");
     let mut random = Random::new(1);
     let mut stored = vec![false; KEYS as usize];
@@ -358,7 +361,7 @@ fn a_failing_store_makes_no_wrong_answer() {
             _ => {
                 // Missing keys, so that filters adapt until blocks are spent.
                 for n in 0..100 {
-                    match guard.contains((1000 + round * 70 + n).to_le_bytes()) {
+                    match guard.exists((1000 + round * 70 + n).to_le_bytes()) {
                         Ok(answer) => assert!(!answer),
                         Err(_) => failed[2] += 1,
                     }
@@ -366,14 +369,14 @@ fn a_failing_store_makes_no_wrong_answer() {
             }
         }
         guard.store().fails_in.store(0, Ordering::Relaxed);
-        assert_eq!(guard.contains(key.to_le_bytes()).expect("read"), stored[key as usize]);
+        assert_eq!(guard.exists(key.to_le_bytes()).expect("read"), stored[key as usize]);
         if round % 500 == 0 {
             assert_eq!(guard.check(), Ok(0));
         }
     }
     assert_eq!(guard.check(), Ok(0));
     for (key, stored) in (0_u64..).zip(stored) {
-        assert_eq!(guard.contains(key.to_le_bytes()).expect("read"), stored);
+        assert_eq!(guard.exists(key.to_le_bytes()).expect("read"), stored);
     }
     assert!(failed.iter().all(|&count| count > 5), "every operation failed at times: {failed:?}");
     assert!(guard.stats().spent > 0 && guard.stats().growths > 0, "{:?}", guard.stats());

@@ -83,14 +83,14 @@ fn an_empty_file_of_records_is_not_an_empty_store() {
         if left.contains(&"filter.snapshot") {
             let other = tempfile::tempdir().expect("a directory");
             let new = other.path().join("records.redb");
-            drop(Redb::open(&new, &OPTIONS).expect("a new one"));
+            drop(Redb::open(&new, &engine_options()).expect("a new one"));
             fs::copy(new, &path).expect("copied");
             refused::<Redb>(directory.path(), "that of a new store");
         }
         fs::write(&path, &whole).expect("written");
         if left.contains(&"secret") {
             let store = open::<Redb>(directory.path());
-            assert!((0..300_u32).all(|n| store.contains(n.to_le_bytes()).expect("read")));
+            assert!((0..300_u32).all(|n| store.exists(n.to_le_bytes()).expect("read")));
         } else {
             refused::<Redb>(directory.path(), "the secret");
         }
@@ -101,7 +101,9 @@ fn an_empty_file_of_records_is_not_an_empty_store() {
     used::<Redb>(directory.path());
 }
 
-const OPTIONS: EngineOptions = EngineOptions { durability: Durability::Process, cache: 1 << 20 };
+fn engine_options() -> EngineOptions {
+    EngineOptions::default().durability(Durability::Process).cache(1 << 20)
+}
 
 #[cfg(feature = "fjall")]
 #[test]
@@ -137,12 +139,12 @@ fn whatever_is_refused_stays_as_it_was() {
     let error = twiceshy::open_sidecar(path).expect_err("a store");
     assert!(error.to_string().contains("no digests.redb"), "{error}");
     let set_header = |change: &dyn Fn(twiceshy::guard::Header) -> twiceshy::guard::Header| {
-        let engine = Redb::open(&path.join("records.redb"), &OPTIONS).expect("there");
+        let engine = Redb::open(&path.join("records.redb"), &engine_options()).expect("there");
         let header = engine.header().expect("read").expect("a guard was there");
         engine.set_header(change(header)).expect("written");
     };
     set_header(&|header| twiceshy::guard::Header { tag: header.tag.wrapping_sub(1), ..header });
-    refused::<Redb>(path, "build it again");
+    refused::<Redb>(path, "layout 1");
     set_header(&|header| twiceshy::guard::Header { tag: header.tag.wrapping_add(1), ..header });
     let open = open::<Redb>(path);
     let error = small().open::<Redb>(path).expect_err("it is open");
@@ -151,7 +153,8 @@ fn whatever_is_refused_stays_as_it_was() {
 
     // Records without a header: somebody began to build it.
     let half = tempfile::tempdir().expect("a directory");
-    let engine = Redb::open(&half.path().join("records.redb"), &OPTIONS).expect("a new one");
+    let engine =
+        Redb::open(&half.path().join("records.redb"), &engine_options()).expect("a new one");
     let digest = twiceshy_filters::Digest::new([1, 2]);
     engine.write(&[(digest, Some(b"record"))]).expect("written");
     drop(engine);

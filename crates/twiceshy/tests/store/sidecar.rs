@@ -60,7 +60,7 @@ fn a_sidecar_is_built_opened_and_told() {
         sidecar = small().open_sidecar(directory.path(), &mut |_, _| ()).expect("good");
     }
     assert!(sidecar.added(name(5000)).expect("written"));
-    assert!(sidecar.guard().may_contain(name(5000)));
+    assert!(sidecar.guard().contains(name(5000)));
     assert!(sidecar.removed(name(0)).expect("written"));
     assert_eq!(sidecar.guard().stats().keys, 5000);
 }
@@ -124,11 +124,11 @@ fn many_keys_are_forgotten_with_one_write() {
     assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 3000);
     assert_eq!(sidecar.removed_many(&forgotten).expect("written"), 0);
     assert_eq!(sidecar.guard().check(), Ok(0));
-    let known = |n: u32| sidecar.knows(sidecar.digest(name(n))).expect("read");
+    let known = |n: u32| sidecar.exists(sidecar.digest(name(n))).expect("read");
     assert!((0..3000).all(|n| !known(n)) && (3000..5000).all(known));
     assert_eq!(sidecar.guard().stats().keys, 2000);
     let keys: Vec<_> = (0..5000).map(name).collect();
-    let maybe = sidecar.may_contain_many(&keys);
+    let maybe = sidecar.contains_many(&keys);
     assert!(maybe[3000..].iter().all(|&maybe| maybe));
     // 9/256 of 3000 at full load is 105; five times that is beyond all chance.
     let left = maybe[..3000].iter().filter(|&&maybe| maybe).count();

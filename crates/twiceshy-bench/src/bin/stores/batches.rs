@@ -17,7 +17,7 @@ const ROUNDS: u64 = 9;
 const GETS: u64 = 1 << 20;
 
 pub fn table(keys: u64) -> Outcome {
-    let options = GuardOptions { capacity: keys as usize, ..GuardOptions::default() };
+    let options = GuardOptions::default().capacity(keys as usize);
     let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &options)?;
     in_batches(keys, |range| {
         let records: Vec<_> = range.map(|index| (stored(index), [])).collect();

@@ -51,7 +51,8 @@ fn quotient(digest: Digest, records: u64) -> RangeInclusive<Digest> {
 fn row<E: Engine>(directory: &Path, keys: u64) -> Outcome {
     let path = directory.join("engine").with_extension(E::EXTENSION);
     let open = |durability, cache| {
-        E::open(&path, &EngineOptions { durability, cache }).map_err(|error| format!("{error:?}"))
+        E::open(&path, &EngineOptions::default().durability(durability).cache(cache))
+            .map_err(|error| format!("{error:?}"))
     };
     let engine = open(Durability::Process, CACHE)?;
     let start = std::time::Instant::now();

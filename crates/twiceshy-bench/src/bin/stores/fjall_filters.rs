@@ -27,7 +27,7 @@ pub fn table(directory: &Path, keys: u64, queries: u64) -> Outcome {
     row("with its own filters", keys, queries, |key| bare.get(key), ask)?;
     let ours = guarded::<Fjall>(&directory.join("guarded-filters"), keys, CACHE)?;
     let ask: Ask<'_> = Box::new(|key| {
-        let read = u64::from(ours.may_contain(key));
+        let read = u64::from(ours.contains(key));
         assert!(ours.get(key)?.is_none(), "nobody stores it");
         Ok(read)
     });

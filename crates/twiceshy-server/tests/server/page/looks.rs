@@ -30,10 +30,10 @@ fn the_page_shows_what_ts_stats_says() {
     let Some(dom) = dom(shown.page, Scheme::Light) else { return };
     let stats = shown.running.client().line("TS.STATS");
     for (id, field) in [
-        ("saved", "absent"),
+        ("reads-avoided", "reads_avoided"),
         ("store-reads", "store_reads"),
         ("false-positives", "false_positives"),
-        ("fixed", "fixed"),
+        ("adapted", "adapted"),
         ("spent", "spent"),
     ] {
         let number = stats.field(field).integer();
@@ -51,16 +51,17 @@ fn the_page_shows_what_ts_stats_says() {
     assert!(text.starts_with("2,000 keys, embedded store, "), "{text}");
     // Misses are rarely wrong: of 20,000 at most 1/256, and of them again hardly any.
     // A filter that is a third full is wrong 26 times; never has probability 1e-11.
-    let share: f64 = element(&dom, "saved-share").1.trim_end_matches(" %").parse().expect("%");
+    let share: f64 =
+        element(&dom, "reads-avoided-share").1.trim_end_matches(" %").parse().expect("%");
     assert!((98.0..100.0).contains(&share), "{share}");
-    // The charts have lines, the tables rows, and the heat map all 64 slices.
+    // The charts have lines, the tables rows, and the heat map all 64 shards.
     assert_eq!(dom.matches("<path class=\"line").count(), 4);
     assert_eq!(dom.matches("<path class=\"line with\" d=\"M").count(), 1);
     assert_eq!(dom.matches("fill-opacity=").count(), 64);
     for row in ["miss", "hit", "set"] {
         assert!(dom.contains(&format!("<th scope=\"row\">{row}</th>")), "{row}");
     }
-    assert!(dom.contains("aria-label=\"Heat map of 64 slices; the hottest is slice "));
+    assert!(dom.contains("aria-label=\"Heat map of 64 shards; the hottest is shard "));
     assert!(dom.contains(" queries per second, ") && !dom.contains("nothing yet"));
 }
 
@@ -116,7 +117,7 @@ fn a_phone_in_the_dark_shows_the_largest_numbers() {
         }
     });
     let Some(dom) = dom(proxy.address, Scheme::Dark) else { return };
-    assert_eq!(element(&dom, "saved").1, "987,654,321,098,765");
+    assert_eq!(element(&dom, "reads-avoided").1, "987,654,321,098,765");
     assert_eq!(element(&dom, "status").1, "live");
     let root = &dom[..dom.find("<head").expect("a head")];
     assert_eq!(attribute(root, "data-inner"), "390");

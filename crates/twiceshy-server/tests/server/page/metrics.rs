@@ -125,11 +125,11 @@ fn metrics_are_what_ts_stats_says() {
     for (name, field) in [
         ("twiceshy_keys", "keys"),
         ("twiceshy_queries_total", "queries"),
-        ("twiceshy_reads_avoided_total", "absent"),
+        ("twiceshy_reads_avoided_total", "reads_avoided"),
         ("twiceshy_store_reads_total", "store_reads"),
         ("twiceshy_false_positives_total", "false_positives"),
-        ("twiceshy_fixed_total", "fixed"),
-        ("twiceshy_spared_total", "spared"),
+        ("twiceshy_adapted_total", "adapted"),
+        ("twiceshy_reads_avoided_by_adapting_total", "reads_avoided_by_adapting"),
         ("twiceshy_filter_bytes", "filter_bytes"),
     ] {
         let expected = stats.field(field).integer();

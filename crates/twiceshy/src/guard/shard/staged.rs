@@ -1,10 +1,10 @@
-//! A remote of what has been read ahead.
+//! [`Staged`]: a remote with the ranges that were read ahead.
 //!
-//! A filter's change reads first, plans, and writes last; an error before that
-//! has changed nothing. So a change can be tried with what is at hand: if the
-//! filter wants a range that was not read, the change fails, the range is read
-//! (with no lock on the filter), and the change is tried again. The filter is
-//! locked for moments, and never while the store works.
+//! A filter's modification reads first, then plans, then writes; an error before the writes
+//! leaves the filter unchanged. A modification can therefore be tried with the ranges at hand.
+//! If it needs another range, it fails, the range is read without a lock on the filter, and the
+//! modification is tried again. The filter is locked only for moments, and never while the
+//! store works.
 
 use std::ops::RangeInclusive;
 
@@ -12,26 +12,25 @@ use twiceshy_filters::Digest;
 use twiceshy_filters::RemoteError;
 use twiceshy_filters::remote::{Accesses, Ordered};
 
-/// Ranges of digests as the store has them. Writes are noted by nobody: whoever
-/// stages a change makes it in the store.
+/// Ranges of the store's digests. It ignores writes: the guard makes them in the store.
 #[derive(Default)]
-pub(super) struct Staged {
+pub(crate) struct Staged {
     ranges: Vec<(RangeInclusive<Digest>, Vec<Digest>)>,
     wanted: Option<RangeInclusive<Digest>>,
 }
 
 impl Staged {
     /// Adds the stored digests of a range, in order.
-    pub(super) fn add(&mut self, range: RangeInclusive<Digest>, digests: Vec<Digest>) {
+    pub(crate) fn add(&mut self, range: RangeInclusive<Digest>, digests: Vec<Digest>) {
         self.ranges.push((range, digests));
     }
 
-    /// The range for want of which the last change failed.
-    pub(super) fn wanted(&mut self) -> Option<RangeInclusive<Digest>> {
+    /// The range that the last modification lacked.
+    pub(crate) fn wanted(&mut self) -> Option<RangeInclusive<Digest>> {
         self.wanted.take()
     }
 
-    /// Whether a digest is stored, where that is known.
+    /// Whether a digest is stored; an error if its range was not read.
     fn holds(&mut self, digest: Digest) -> Result<bool, RemoteError> {
         let mut found = false;
         self.visit(digest..=digest, &mut |_| found = true)?;

@@ -1,4 +1,4 @@
-//! The part of all digests that a shard has.
+//! The range of digests that a shard is responsible for.
 //!
 //! ```text
 //! digest       | shard |            the rest: 128 - s bits             |
@@ -6,45 +6,44 @@
 //! filter sees  |            the rest: 128 - s bits             | check |
 //! ```
 //!
-//! A shard's digests are one range, so its store reads are as local as the whole
-//! guard's; and its filter sees digests that fill all of theirs, in the same
-//! order. The last bits, which would be the same for all, are a hash of the
-//! others.
+//! A shard's digests are one range, so its reads of the store are as local as those of the
+//! whole guard. Its filter sees *inner* digests: the shard's digests in the same order, spread
+//! over all 128 bits. The check bits, which would otherwise be constant, are a hash of the rest.
 
 use std::ops::RangeInclusive;
 
 use twiceshy_filters::Digest;
 use twiceshy_filters::internals::mix;
 
-/// Digests that begin with the same bits.
+/// The digests that begin with the same bits: a shard's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
+pub(crate) struct ShardRange {
     bits: u32,
     index: usize,
 }
 
-impl Slice {
-    /// Slice `index` of `2^bits`.
-    pub(super) fn new(bits: u32, index: usize) -> Self {
+impl ShardRange {
+    /// Shard `index` of `2^bits`.
+    pub(crate) fn new(bits: u32, index: usize) -> Self {
         debug_assert!(bits < 32 && index >> bits == 0);
-        Slice { bits, index }
+        ShardRange { bits, index }
     }
 
-    /// The slice that a digest is in, of `2^bits`.
+    /// The index of a digest's shard, of `2^bits`.
     #[inline]
-    pub(super) fn index_of(outer: Digest, bits: u32) -> usize {
-        // In two steps: with one slice, all 64 bits go.
+    pub(crate) fn index_of(outer: Digest, bits: u32) -> usize {
+        // In two steps: with one shard, all 64 bits are shifted out.
         (outer.word(0) >> 1 >> (63 - bits)) as usize
     }
 
-    /// This slice's part of what all slices share.
-    pub(super) fn share(&self, whole: usize) -> usize {
+    /// This shard's share of what all shards have together.
+    pub(crate) fn share(&self, whole: usize) -> usize {
         whole >> self.bits
     }
 
-    /// A digest of the slice as its filter sees it.
+    /// A digest of the shard as its filter sees it.
     #[inline]
-    pub(super) fn inner(&self, outer: Digest) -> Digest {
+    pub(crate) fn inner(&self, outer: Digest) -> Digest {
         if self.bits == 0 {
             return outer;
         }
@@ -52,8 +51,7 @@ impl Slice {
         Digest::from_number(outer.number() << self.bits | u128::from(check))
     }
 
-    /// The digest that the filter sees as this one, or would if the last bits
-    /// were right.
+    /// The digest that the filter sees as this one, whatever the check bits are.
     fn outer(&self, inner: Digest) -> Digest {
         if self.bits == 0 {
             return inner;
@@ -62,9 +60,9 @@ impl Slice {
         Digest::from_number(first | inner.number() >> self.bits)
     }
 
-    /// Digests among which are all that the filter sees in this range, and at
-    /// most two others.
-    pub(super) fn outer_range(&self, inner: &RangeInclusive<Digest>) -> RangeInclusive<Digest> {
+    /// A range with all digests that the filter sees in an inner range, and at most two
+    /// others.
+    pub(crate) fn outer_range(&self, inner: &RangeInclusive<Digest>) -> RangeInclusive<Digest> {
         self.outer(*inner.start())..=self.outer(*inner.end())
     }
 }
@@ -76,24 +74,24 @@ mod tests {
     use twiceshy_filters::remote::EVERY_DIGEST;
 
     #[test]
-    fn slices_keep_digests_and_their_order() {
+    fn shards_keep_digests_and_their_order() {
         let mut rng = Rng::new(1);
         for bits in [0, 1, 6, 13] {
             for _ in 0..1000 {
                 let mut pair = [0, 1].map(|_| Digest::new([rng.next(), rng.next()]));
-                // Close to each other, so that both are in one slice.
+                // Close to each other, so that both are in one range.
                 pair[1] =
                     Digest::from_number(pair[0].number() ^ u128::from(rng.next() >> (bits + 1)));
-                let index = Slice::index_of(pair[0], bits);
+                let index = ShardRange::index_of(pair[0], bits);
                 assert!(index >> bits == 0);
-                let slice = Slice::new(bits, index);
-                let inner = pair.map(|outer| slice.inner(outer));
-                assert_eq!(inner.map(|inner| slice.outer(inner)), pair);
+                let range = ShardRange::new(bits, index);
+                let inner = pair.map(|outer| range.inner(outer));
+                assert_eq!(inner.map(|inner| range.outer(inner)), pair);
                 assert_eq!(inner[0].cmp(&inner[1]), pair[0].cmp(&pair[1]));
-                assert!(slice.outer_range(&(inner[0]..=inner[0])).contains(&pair[0]));
+                assert!(range.outer_range(&(inner[0]..=inner[0])).contains(&pair[0]));
             }
             let whole: Vec<_> = (0..1 << bits)
-                .map(|index| Slice::new(bits, index).outer_range(&EVERY_DIGEST))
+                .map(|index| ShardRange::new(bits, index).outer_range(&EVERY_DIGEST))
                 .collect();
             assert_eq!(whole[0].start(), EVERY_DIGEST.start());
             assert_eq!(whole.last().expect("one").end(), EVERY_DIGEST.end());

@@ -1,6 +1,4 @@
-//! A guard beside a store of somebody else's.
-
-mod stores;
+//! A guard beside a store that it does not own.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use stores::{Call, Hooked, When, hasher, spec};
 use twiceshy::guard::{AsyncLookup, GuardOptions, Lookup, MemoryStore, Store};
 use twiceshy::{Guard, Sidecar};
+
+use crate::stores::{Call, Hooked, When, hasher};
 
 /// A store with its own keys and order, which counts and can be unplugged.
 #[derive(Default)]
@@ -80,7 +79,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> (T, u32) {
 }
 
 fn options(text: &str) -> GuardOptions {
-    GuardOptions { spec: spec(text), capacity: 500, shard_bits: 1 }
+    crate::options(text, 500, 1)
 }
 
 /// The way to ask: blocking or not.
@@ -90,48 +89,48 @@ type Ask<'a, S> = &'a dyn Fn(&Sidecar<S>, &str) -> Result<Option<String>, &'stat
 fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc<MemoryStore>>) {
     let own = Arc::new(MemoryStore::default());
     let guard = Guard::open(own.clone(), hasher(), &options(text)).expect("an empty store");
-    let shield = Sidecar::new(guard);
+    let sidecar = Sidecar::new(guard);
     let keys: Vec<String> = (0..500).map(name).collect();
-    assert_eq!(shield.added_many(&keys[..400]).expect("in memory"), 400);
-    assert_eq!(shield.added_many(&keys[300..]).expect("in memory"), 100);
-    assert!(!shield.added(&keys[0]).expect("in memory"));
+    assert_eq!(sidecar.added_many(&keys[..400]).expect("in memory"), 400);
+    assert_eq!(sidecar.added_many(&keys[300..]).expect("in memory"), 100);
+    assert!(!sidecar.added(&keys[0]).expect("in memory"));
     for key in &keys {
-        assert_eq!(ask(&shield, key), Ok(Some(key.to_uppercase())));
+        assert_eq!(ask(&sidecar, key), Ok(Some(key.to_uppercase())));
     }
     assert_eq!(users(), 500);
     let reads = own.accesses().reads;
     let missing: Vec<String> = (500..3000).map(name).collect();
     for key in &missing {
-        assert_eq!(ask(&shield, key), Ok(None));
+        assert_eq!(ask(&sidecar, key), Ok(None));
     }
     let passed = users() - 500;
     assert!(passed > 100, "{text}: {passed} of 2500");
-    let spent = shield.guard().stats().spent;
+    let spent = sidecar.guard().stats().spent;
     let made = own.accesses().reads - reads;
     assert!((passed..=passed + spent).contains(&made), "one read each, {made} for {passed}");
     // An opponent repeats each at once, and gets no further.
     for key in &missing {
-        let _ = ask(&shield, key);
+        let _ = ask(&sidecar, key);
         let before = users();
-        assert_eq!(ask(&shield, key), Ok(None));
+        assert_eq!(ask(&sidecar, key), Ok(None));
         assert_eq!(users(), before, "{text}: {key} again");
     }
 
-    // An error of the store is the store's; the guard learns nothing from it.
-    let before = shield.guard().stats();
+    // An error of the store is the store's; the guard does not adapt to it.
+    let before = sidecar.guard().stats();
     unplug(true);
-    assert_eq!(ask(&shield, &keys[7]), Err("unplugged"));
-    let other = (3000..).map(name).find(|key| shield.guard().may_contain(key)).expect("one");
-    assert_eq!(ask(&shield, &other), Err("unplugged"));
-    assert_eq!(shield.guard().stats().false_positives, before.false_positives);
+    assert_eq!(ask(&sidecar, &keys[7]), Err("unplugged"));
+    let other = (3000..).map(name).find(|key| sidecar.guard().contains(key)).expect("one");
+    assert_eq!(ask(&sidecar, &other), Err("unplugged"));
+    assert_eq!(sidecar.guard().stats().false_positives, before.false_positives);
     unplug(false);
-    assert_eq!(ask(&shield, &other), Ok(None));
-    assert_eq!(shield.guard().stats().false_positives, before.false_positives + 1);
+    assert_eq!(ask(&sidecar, &other), Ok(None));
+    assert_eq!(sidecar.guard().stats().false_positives, before.false_positives + 1);
 
     // What is no longer stored is not asked for.
-    assert!(shield.removed(&keys[7]).expect("in memory"));
-    assert!(!shield.removed(&keys[7]).expect("in memory"));
-    assert_eq!(shield.guard().check(), Ok(0));
+    assert!(sidecar.removed(&keys[7]).expect("in memory"));
+    assert!(!sidecar.removed(&keys[7]).expect("in memory"));
+    assert_eq!(sidecar.guard().check(), Ok(0));
     // 16 bytes a key: a digest, and nothing beside it.
     own.read(twiceshy_filters::remote::EVERY_DIGEST, &mut |_, record| assert!(record.is_empty()))
         .expect("memory");
@@ -157,7 +156,7 @@ fn a_sidecar_keeps_repeated_misses_from_a_blocking_store() {
             text,
             &|| users.lookups.load(Ordering::Relaxed),
             &|unplugged| users.unplugged.store(unplugged, Ordering::Relaxed),
-            &|shield, key| shield.get(key, &users),
+            &|sidecar, key| sidecar.get(key, &users),
         );
     }
 }
@@ -171,8 +170,8 @@ fn a_sidecar_keeps_repeated_misses_from_an_async_store() {
             text,
             &|| users.0.lookups.load(Ordering::Relaxed),
             &|unplugged| users.0.unplugged.store(unplugged, Ordering::Relaxed),
-            &|shield, key| {
-                let (answer, pending) = block_on(shield.get_async(key, &users));
+            &|sidecar, key| {
+                let (answer, pending) = block_on(sidecar.get_async(key, &users));
                 waited.set(waited.get() + u64::from(pending));
                 answer
             },
@@ -189,10 +188,10 @@ fn waiting_can_go_on_in_another_thread() {
         value
     }
     let guard = Guard::open(MemoryStore::default(), hasher(), &options("telescoping:f=8"));
-    let shield = Sidecar::new(guard.expect("an empty store"));
+    let sidecar = Sidecar::new(guard.expect("an empty store"));
     let users = Slow(users());
-    shield.added("user 3").expect("in memory");
-    let (answer, pending) = block_on(is_send(shield.get_async("user 3", &users)));
+    sidecar.added("user 3").expect("in memory");
+    let (answer, pending) = block_on(is_send(sidecar.get_async("user 3", &users)));
     assert_eq!((answer, pending), (Ok(Some("USER 3".into())), 1));
 }
 
@@ -207,28 +206,28 @@ fn a_sidecar_tells_when_its_own_store_fails() {
         if fails { Err("no disk".into()) } else { Ok(()) }
     });
     let guard = Guard::open(own, hasher(), &options("telescoping:f=2")).expect("an empty store");
-    let shield = Sidecar::new(guard);
+    let sidecar = Sidecar::new(guard);
     let users = users();
     for key in users.names.keys() {
-        assert!(shield.added(key).expect("plugged"));
+        assert!(sidecar.added(key).expect("plugged"));
     }
     unplugged.store(true, Ordering::Relaxed);
-    let error = shield.added("user 500").expect_err("no disk").to_string();
+    let error = sidecar.added("user 500").expect_err("no disk").to_string();
     assert!(error.contains("no disk"), "{error}");
-    let error = shield.removed("user 3").expect_err("no disk").to_string();
+    let error = sidecar.removed("user 3").expect_err("no disk").to_string();
     assert!(error.contains("no disk"), "{error}");
     for key in users.names.keys() {
-        let found = shield.get(key, &users).expect("a stored key needs no disk of the guard");
+        let found = sidecar.get(key, &users).expect("a stored key needs no disk of the guard");
         assert_eq!(found.as_ref(), users.names.get(key));
     }
-    // Nor does a missing one; it is learned when there is one again.
-    let missing = (501..).map(name).find(|key| shield.guard().may_contain(key)).expect("one");
-    assert_eq!(shield.get(&missing, &users), Ok(None));
-    assert!(shield.guard().may_contain(&missing));
+    // Nor does a missing one; the filter adapts when there is one again.
+    let missing = (501..).map(name).find(|key| sidecar.guard().contains(key)).expect("one");
+    assert_eq!(sidecar.get(&missing, &users), Ok(None));
+    assert!(sidecar.guard().contains(&missing));
     unplugged.store(false, Ordering::Relaxed);
-    assert_eq!(shield.get(&missing, &users), Ok(None));
-    assert!(!shield.guard().may_contain(&missing));
-    assert!(shield.added("user 500").expect("plugged"));
-    assert!(shield.guard().may_contain("user 500"));
-    assert!(shield.removed("user 3").expect("plugged"));
+    assert_eq!(sidecar.get(&missing, &users), Ok(None));
+    assert!(!sidecar.guard().contains(&missing));
+    assert!(sidecar.added("user 500").expect("plugged"));
+    assert!(sidecar.guard().contains("user 500"));
+    assert!(sidecar.removed("user 3").expect("plugged"));
 }
