@@ -83,7 +83,7 @@ pub struct Row {
     pub query_ns: f64,
     /// Mean time of an adaptation; `None` where there was none.
     pub adapt_ns: Option<f64>,
-    /// Queries and false positives so far, after each of [`CHECKPOINTS`] equal
+    /// Queries and false positives so far, after each of 200 equal
     /// parts of the stream.
     #[serde(skip)]
     pub curve: Vec<(u64, u64)>,
