@@ -88,7 +88,7 @@ fn wasted(stream: &[u64]) -> Result<(u64, [f64; 4]), Box<dyn Error>> {
     let (mut misses, mut wasted) = (0, [0u64; 4]);
     for secret in 0..SECRETS {
         let hasher = KeyHasher::keyed([secret; 16]);
-        let is_stored = |key: u64| hasher.digest(key.to_be_bytes()).word(9) % STORED == 0;
+        let is_stored = |key: u64| hasher.digest(key.to_be_bytes()).word(9).is_multiple_of(STORED);
         let mut keys: Vec<u64> = stream.iter().copied().filter(|key| is_stored(*key)).collect();
         keys.sort_unstable();
         keys.dedup();
