@@ -91,7 +91,7 @@ impl Filter {
     /// the first time ([`DEFAULT_RATE`]).
     ///
     /// # Errors
-    /// [`Error::Spec`](crate::Error::Spec) for a capacity of zero, or of more than 16 * 10^9.
+    /// [`Error::Spec`](crate::filters::Error::Spec) for a capacity of zero, or of more than 16 * 10^9.
     pub fn new(capacity: usize) -> Result<Self> {
         Self::builder().capacity(capacity).build()
     }
@@ -162,7 +162,7 @@ impl Filter {
     /// Removes all exceptions, and gives the table another size in bits per key.
     ///
     /// # Errors
-    /// [`Error::Spec`](crate::Error::Spec) for a size that a table cannot have; nothing has
+    /// [`Error::Spec`](crate::filters::Error::Spec) for a size that a table cannot have; nothing has
     /// changed.
     pub fn reset_exceptions(&mut self, bits_per_key: f64) -> Result<()> {
         self.chain.reset_exceptions(builder::checked_exceptions(bits_per_key)?);
