@@ -9,7 +9,7 @@ use core::str::FromStr;
 
 use super::sizing;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, Word, field, within};
+use crate::params::{self, Field, Shape, Word, field, within};
 use crate::quotient::params::Slots;
 
 /// What a new hash function changes.
@@ -79,6 +79,10 @@ impl params::Params for Params {
         "broom"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.slots
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Slots { f, full } = &mut self.slots;
         vec![
@@ -98,14 +102,6 @@ impl params::Params for Params {
     fn label(&self) -> String {
         let suffix = if self.form == Form::Faithful { "-faithful" } else { "" };
         format!("broom{suffix}")
-    }
-
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
     }
 
     fn adapts(&self) -> bool {

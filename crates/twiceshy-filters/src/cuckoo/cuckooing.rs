@@ -16,7 +16,7 @@ use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::make::Build as _;
-use crate::params::{self, Field, Word, field, within};
+use crate::params::{self, Field, Shape, Word, field, within};
 use crate::remote::Mirror;
 
 use super::draft::Draft;
@@ -82,6 +82,10 @@ impl params::Params for Params {
         "cuckooing"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, k, b, search, full } = &mut self.cells;
         vec![
@@ -101,24 +105,8 @@ impl params::Params for Params {
         self.cells.validate_fingerprint(0)
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.cells.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.cells.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         true
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
-    }
-
-    fn cells_per_bin(&self) -> u32 {
-        self.cells.k * self.cells.b
     }
 
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {

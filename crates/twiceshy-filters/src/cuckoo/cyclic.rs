@@ -30,7 +30,7 @@ use crate::bits::lanes::Lanes;
 use crate::digest::{Digest, reduce32};
 use crate::error::{Error, Result};
 use crate::make::histogram;
-use crate::params::{self, Field, field, within};
+use crate::params::{self, Field, Shape, field, within};
 use crate::remote::Mirror;
 
 use super::hashes::Hashes;
@@ -83,6 +83,10 @@ impl params::Params for Params {
         "cyclic"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, k, b, search, full } = &mut self.cells;
         vec![
@@ -110,24 +114,12 @@ impl params::Params for Params {
         self.cells.f + self.s
     }
 
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.cells.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         true
     }
 
     fn learned_unit(&self) -> Option<&'static str> {
         Some("keys by selector")
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
-    }
-
-    fn cells_per_bin(&self) -> u32 {
-        self.cells.k * self.cells.b
     }
 
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {

@@ -7,7 +7,7 @@ use libm::exp2;
 use super::bounds::{first_pass_rate, target_load_permille};
 use super::search::Search;
 use crate::bits::packed::Packed;
-use crate::params::{Params, WhenFull, within};
+use crate::params::{Params, Shape, WhenFull, within};
 
 /// Cells: how large they are, how many a digest has, and how it gets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,19 +43,29 @@ impl Cells {
         within("f", self.f, 2, 32 - selector)
     }
 
-    pub(super) fn target_permille(&self) -> u32 {
-        target_load_permille(self.k, self.b)
+    /// The first-pass rate with fingerprints of so many values, where a query looks at the
+    /// cells of all bins.
+    pub(super) fn rate_of(&self, values: f64, load: f64) -> f64 {
+        first_pass_rate(values, self.k * self.b, load)
+    }
+}
+
+impl Shape for Cells {
+    fn cell_bits(&self) -> u32 {
+        self.f
     }
 
-    /// The first-pass rate where a query looks at the cells of all bins; zero is no
-    /// fingerprint.
-    pub(super) fn first_pass_rate(&self, load: f64) -> f64 {
+    /// Zero is no fingerprint.
+    fn first_pass_rate(&self, load: f64) -> f64 {
         self.rate_of(exp2(f64::from(self.f)) - 1.0, load)
     }
 
-    /// The same for fingerprints of so many values.
-    pub(super) fn rate_of(&self, values: f64, load: f64) -> f64 {
-        first_pass_rate(values, self.k * self.b, load)
+    fn target_permille(&self) -> u32 {
+        target_load_permille(self.k, self.b)
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.k * self.b
     }
 }
 

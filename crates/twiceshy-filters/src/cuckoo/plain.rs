@@ -14,7 +14,7 @@ use core::str::FromStr;
 
 use crate::digest::{Digest, mix, reduce64};
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field};
+use crate::params::{self, Field, Shape, field};
 
 use super::hashes::Fingerprints;
 use super::params::{Cells, Cuckoo, bins_within};
@@ -60,6 +60,10 @@ impl params::Params for Params {
         "plain"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, b, search, full, .. } = &mut self.cells;
         vec![field("f", f), field("b", b), field("search", search), field("full", full)]
@@ -70,20 +74,8 @@ impl params::Params for Params {
         self.cells.validate_fingerprint(0)
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.cells.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.cells.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         false
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
     }
 
     fn cells_per_bin(&self) -> u32 {

@@ -18,7 +18,7 @@ use core::str::FromStr;
 use crate::bits::packed::Packed;
 use crate::digest::{Digest, reduce64};
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field, within};
+use crate::params::{self, Field, Shape, field, within};
 
 use super::bounds;
 use super::hashes::Fingerprints;
@@ -67,6 +67,10 @@ impl params::Params for Params {
         "simplified"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, b, search, full, .. } = &mut self.cells;
         vec![
@@ -84,20 +88,8 @@ impl params::Params for Params {
         within("stash", self.stash, 0, 1 << 20)
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.cells.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.cells.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         false
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
     }
 
     fn cells_per_bin(&self) -> u32 {

@@ -17,7 +17,7 @@ use core::str::FromStr;
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field};
+use crate::params::{self, Field, Shape, field};
 use crate::remote::Mirror;
 
 use super::draft::Draft;
@@ -69,6 +69,10 @@ impl params::Params for Params {
         "swapping"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, k, b, search, full } = &mut self.cells;
         vec![
@@ -86,24 +90,8 @@ impl params::Params for Params {
         self.cells.validate_fingerprint(0)
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.cells.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.cells.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         true
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
-    }
-
-    fn cells_per_bin(&self) -> u32 {
-        self.cells.k * self.cells.b
     }
 
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {

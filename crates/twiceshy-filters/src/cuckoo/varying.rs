@@ -13,7 +13,7 @@ use core::str::FromStr;
 use libm::exp2;
 
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field, within};
+use crate::params::{self, Field, Shape, field, within};
 
 use super::cyclic::Ranges;
 use super::params::{Cells, Cuckoo, bins_within};
@@ -65,6 +65,10 @@ impl params::Params for Params {
         "varying"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.cells
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Cells { f, k, b, search, full } = &mut self.cells;
         vec![
@@ -102,14 +106,6 @@ impl params::Params for Params {
 
     fn learned_unit(&self) -> Option<&'static str> {
         Some("keys by selector")
-    }
-
-    fn target_permille(&self) -> u32 {
-        self.cells.target_permille()
-    }
-
-    fn cells_per_bin(&self) -> u32 {
-        self.cells.k * self.cells.b
     }
 
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {

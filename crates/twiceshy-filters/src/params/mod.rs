@@ -71,12 +71,20 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
         self.name().to_string()
     }
 
+    /// Its cells or slots.
+    #[doc(hidden)]
+    fn shape(&self) -> &dyn Shape;
+
     /// Bits of a cell or slot: fingerprint and selector.
-    fn cell_bits(&self) -> u32;
+    fn cell_bits(&self) -> u32 {
+        self.shape().cell_bits()
+    }
 
     /// The probability that an absent key that was never queried is answered
     /// "maybe" at this load.
-    fn first_pass_rate(&self, load: f64) -> f64;
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.shape().first_pass_rate(load)
+    }
 
     /// Whether the filter changes when it is told of a false positive.
     fn adapts(&self) -> bool;
@@ -94,12 +102,14 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
 
     /// Keys for each 1000 cells that a filter is made for.
     #[doc(hidden)]
-    fn target_permille(&self) -> u32;
+    fn target_permille(&self) -> u32 {
+        self.shape().target_permille()
+    }
 
     /// Cells that one more bin per table adds.
     #[doc(hidden)]
     fn cells_per_bin(&self) -> u32 {
-        1
+        self.shape().cells_per_bin()
     }
 
     /// Bins come in multiples of this.
@@ -153,6 +163,22 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
         change(&mut self, parameter, &value.to_string())?;
         Ok(self)
     }
+}
+
+/// The cells or slots of a filter, and what follows from them. Kinds whose cells hold more
+/// than a fingerprint answer for themselves.
+pub trait Shape {
+    /// Bits of one.
+    fn cell_bits(&self) -> u32;
+
+    /// [`Params::first_pass_rate`].
+    fn first_pass_rate(&self, load: f64) -> f64;
+
+    /// Keys for each 1000 of them that a filter is made for.
+    fn target_permille(&self) -> u32;
+
+    /// How many one more bin per table adds.
+    fn cells_per_bin(&self) -> u32;
 }
 
 /// Implemented by the parameters of this crate's filters alone.

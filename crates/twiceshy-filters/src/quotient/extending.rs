@@ -19,7 +19,7 @@ use crate::code::BlockCode;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field};
+use crate::params::{self, Field, Shape, field};
 
 use super::block::{Bytes, Within};
 use super::params::{Adapting, Slots, validate_budget};
@@ -67,6 +67,10 @@ impl params::Params for Params {
         "extension"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.slots
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Slots { f, full } = &mut self.slots;
         vec![field("f", f), field("budget", &mut self.budget), field("full", full)]
@@ -75,14 +79,6 @@ impl params::Params for Params {
     fn validate(&self) -> Result<(), String> {
         validate_budget(self.budget, 8)?;
         self.slots.validate()
-    }
-
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
     }
 
     fn adapts(&self) -> bool {
@@ -97,10 +93,6 @@ impl params::Params for Params {
         let code = Extending::new(self).code;
         let bits = (0..=MAX_LENGTH).map(|length| code.bits(length)).collect();
         Some(BlockCode { budget: self.budget, bits })
-    }
-
-    fn target_permille(&self) -> u32 {
-        Slots::TARGET_PERMILLE
     }
 
     fn bins_within(&self, room: usize, _: usize) -> Option<usize> {

@@ -6,7 +6,7 @@ use libm::{exp2, expm1};
 
 use super::runs::Runs;
 use crate::cuckoo::bounds::target_load_permille;
-use crate::params::{Params, WhenFull, within};
+use crate::params::{Params, Shape, WhenFull, within};
 
 /// Slots: how large their remainders are, and what comes when none is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,21 +20,32 @@ impl Slots {
     /// Remainders of 8 bits.
     pub(crate) const USUAL: Self = Slots { f: 8, full: WhenFull::Rebuild };
 
-    /// Keys for each 1000 slots that a filter is made for.
-    pub(super) const TARGET_PERMILLE: u32 = target_load_permille(1, 1);
-
     pub(crate) fn validate(&self) -> Result<(), String> {
         within("f", self.f, 1, 32)
-    }
-
-    /// Poisson: a run has `load` remainders on average, and any number.
-    pub(crate) fn first_pass_rate(&self, load: f64) -> f64 {
-        -expm1(-load * exp2(-f64::from(self.f)))
     }
 
     /// The most slots within `room` bits, where a block of them has `state` bytes more.
     pub(super) fn within(&self, room: usize, state: usize) -> Option<usize> {
         Runs::quotients_within(room, self.f, state)
+    }
+}
+
+impl Shape for Slots {
+    fn cell_bits(&self) -> u32 {
+        self.f
+    }
+
+    /// Poisson: a run has `load` remainders on average, and any number.
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        -expm1(-load * exp2(-f64::from(self.f)))
+    }
+
+    fn target_permille(&self) -> u32 {
+        target_load_permille(1, 1)
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        1
     }
 }
 

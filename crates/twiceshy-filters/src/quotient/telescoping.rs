@@ -38,7 +38,7 @@ use crate::code::BlockCode;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, Value as _, Word, field};
+use crate::params::{self, Field, Shape, Value as _, Word, field};
 
 use super::block::{Bytes, SLOTS, Within};
 use super::params::{Adapting, Slots, validate_budget};
@@ -117,6 +117,10 @@ impl params::Params for Params {
         "telescoping"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.slots
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Slots { f, full } = &mut self.slots;
         vec![
@@ -143,14 +147,6 @@ impl params::Params for Params {
         format!("telescoping{suffix}")
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         true
     }
@@ -163,10 +159,6 @@ impl params::Params for Params {
         let rule = Telescoping::new(self);
         let bits = (0..=rule.last()).map(|selector| rule.code.bits(selector)).collect();
         Some(BlockCode { budget: 8 * rule.code_bytes as u32, bits })
-    }
-
-    fn target_permille(&self) -> u32 {
-        Slots::TARGET_PERMILLE
     }
 
     fn bins_within(&self, room: usize, _: usize) -> Option<usize> {

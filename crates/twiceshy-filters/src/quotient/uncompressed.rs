@@ -13,7 +13,7 @@ use core::str::FromStr;
 
 use crate::bits::word::Words;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field};
+use crate::params::{self, Field, Shape, field};
 
 use super::block::{Bytes, SLOTS, Within};
 use super::params::{Adapting, Slots};
@@ -60,6 +60,10 @@ impl params::Params for Params {
         "uncompressed"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.slots
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Slots { f, full } = &mut self.slots;
         vec![field("f", f), field("full", full)]
@@ -69,24 +73,12 @@ impl params::Params for Params {
         self.slots.validate()
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         true
     }
 
     fn learned_unit(&self) -> Option<&'static str> {
         Some("keys by selector")
-    }
-
-    fn target_permille(&self) -> u32 {
-        Slots::TARGET_PERMILLE
     }
 
     fn bins_within(&self, room: usize, _: usize) -> Option<usize> {

@@ -7,7 +7,7 @@ use core::str::FromStr;
 use super::super::params::Slots;
 use super::EXTRA;
 use crate::error::{Error, Result};
-use crate::params::{self, Field, field};
+use crate::params::{self, Field, Shape, field};
 
 /// The parameters of "rsqf".
 ///
@@ -47,6 +47,10 @@ impl params::Params for Params {
         "rsqf"
     }
 
+    fn shape(&self) -> &dyn Shape {
+        &self.slots
+    }
+
     fn fields(&mut self) -> Vec<Field<'_>> {
         let Slots { f, full } = &mut self.slots;
         vec![field("f", f), field("full", full)]
@@ -56,20 +60,8 @@ impl params::Params for Params {
         self.slots.validate()
     }
 
-    fn cell_bits(&self) -> u32 {
-        self.slots.f
-    }
-
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.slots.first_pass_rate(load)
-    }
-
     fn adapts(&self) -> bool {
         false
-    }
-
-    fn target_permille(&self) -> u32 {
-        Slots::TARGET_PERMILLE
     }
 
     fn bins_within(&self, room: usize, _: usize) -> Option<usize> {

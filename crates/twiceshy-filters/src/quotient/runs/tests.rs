@@ -1,7 +1,9 @@
 //! Runs against one list a quotient.
 
+use super::offsets::LONG;
 use super::*;
 use crate::bits::packed::mask;
+use crate::bits::word::{Words, Work, tuned};
 use crate::rng::Rng;
 use alloc::vec;
 use alloc::vec::Vec;
