@@ -196,22 +196,16 @@ impl Redb {
         Unread::Failed(text.into())
     }
 
-    /// Verifies what `redb` may write again when it removes records: it merges small pages
-    /// with their neighbours, and the result has a checksum that is right, whatever was
-    /// damaged before. (What an insertion writes has been read by the guard.)
-    fn verify_removals(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
-        let removals = || changes.iter().filter(|(_, record)| record.is_none());
-        if removals().next().is_none() {
-            return Ok(());
-        }
-        self.view(|view| {
-            let mut reader = view.tree.reader(&*self.pages);
-            for (digest, _) in removals() {
-                let verified = reader.verify_around(&view.tree, digest.number());
-                verified.map_err(|unsound| self.unsound(view, unsound, false))?;
-            }
-            Ok(())
-        })
+    /// Verifies the pages that a write may hide damage in; see [`verified`]. Called under the
+    /// writers' lock: what others write meanwhile could bring more pages within reach.
+    fn verify_before(&self, view: &View, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        let removals = changes.iter().filter(|(_, record)| record.is_none());
+        let mut digests: Vec<u128> = removals.map(|(digest, _)| digest.number()).collect();
+        digests.sort_unstable();
+        let reader = view.tree.reader(&*self.pages);
+        let tables = reader.verify_tables(&view.tree);
+        let verified = tables.and_then(|()| reader.verify_removals(&view.tree, &digests));
+        Ok(verified.map_err(|unsound| self.unsound(view, unsound, false))?)
     }
 
     /// Looks at the database while nobody writes.
@@ -227,19 +221,21 @@ impl Redb {
         }
     }
 
-    /// Makes a change in a transaction of its own, and shows it to readers.
+    /// Makes a change in a transaction of its own, and shows it to readers. Nobody else writes
+    /// between the view that the change gets and its commit.
     fn change(
         &self,
-        change: impl FnOnce(&WriteTransaction) -> Result<(), RemoteError>,
+        change: impl FnOnce(&View, &WriteTransaction) -> Result<(), RemoteError>,
     ) -> Result<(), RemoteError> {
         let mut writing = self.lock();
         let database = self.writable(&mut writing)?;
+        let view = self.shown.load_full().ok_or("it is closed")?;
         let mut committing = false;
         let mut unwound = true;
         let outcome = while_writing(|| {
             let changed = (|| {
                 let transaction = database.begin_write()?;
-                change(&transaction)?;
+                change(&view, &transaction)?;
                 committing = true;
                 transaction.commit()?;
                 self.shown.store(Some(self.latest(database)?));
@@ -422,9 +418,13 @@ impl Store for Redb {
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
-        self.verify_removals(changes)?;
-        self.change(|transaction| {
+        self.change(|view, transaction| {
+            self.verify_before(view, changes)?;
             let mut records = transaction.open_table(RECORDS)?;
+            // If `redb` does not find the name, it has just made an empty table.
+            if records.len()? != view.tree.entries {
+                return Err(self.damaged(&"the table of records is not as committed").into());
+            }
             // Neighbours share pages. Of two changes of a record the last counts.
             let mut ordered: Vec<&Change<'_>> = changes.iter().collect();
             ordered.sort_by_key(|(digest, _)| *digest);
@@ -451,7 +451,8 @@ impl Store for Redb {
     }
 
     fn set_header(&self, header: Header) -> Result<(), RemoteError> {
-        self.change(|transaction| {
+        self.change(|view, transaction| {
+            self.verify_before(view, &[])?;
             let mut meta = transaction.open_table(META)?;
             meta.insert(TAG, header.tag)?;
             meta.insert(GENERATION, header.generation)?;

@@ -57,6 +57,10 @@ struct State {
     /// Whether the fault has been.
     struck: bool,
     dead: bool,
+    /// A byte, and how many reads of it are right before one is not.
+    misread: Option<(usize, u64)>,
+    /// Where reads began.
+    reads: BTreeSet<u64>,
 }
 
 /// The disk. Clones are the same disk.
@@ -109,9 +113,24 @@ impl Disk {
         self.state().seen.clone()
     }
 
+    /// Where reads began since this was last asked.
+    pub(super) fn take_reads(&self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.state().reads)
+    }
+
     /// Changes a byte, as a bad disk does.
     pub(super) fn damage(&self, at: usize) {
         self.state().seen[at] ^= 0x10;
+    }
+
+    /// The `reads`th read of a byte from now, counted from zero, gets another one.
+    pub(super) fn misread_in(&self, reads: u64, at: usize) {
+        self.state().misread = Some((at, reads));
+    }
+
+    /// Whether the misread has been.
+    pub(super) fn misread(&self) -> bool {
+        self.state().misread.is_none()
     }
 
     /// The disk as the next process finds it; this process changes nothing any more.
@@ -128,7 +147,8 @@ impl Disk {
         Self::with(state.safe.clone())
     }
 
-    fn with(bytes: Vec<u8>) -> Self {
+    /// A disk with these bytes.
+    pub(super) fn with(bytes: Vec<u8>) -> Self {
         let taken = (0..bytes.len() as u64).step_by(BLOCK as usize).map(|at| at / BLOCK).collect();
         let state = State { safe: bytes.clone(), seen: bytes, taken, ..State::default() };
         Disk(Arc::new(Mutex::new(state)))
@@ -218,9 +238,16 @@ impl StorageBackend for Disk {
             }
             Some(_) => return Err(eio()),
         }
+        state.reads.insert(offset);
         let start = offset as usize;
         let bytes = state.seen.get(start..start + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        if let Some((at, left)) = &mut state.misread
+            && let Some(byte) = at.checked_sub(start).and_then(|at| out.get_mut(at))
+        {
+            *byte ^= if *left == 0 { 0x10 } else { 0 };
+            state.misread = left.checked_sub(1).map(|left| (*at, left));
+        }
         Ok(())
     }
 

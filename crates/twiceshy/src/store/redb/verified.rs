@@ -10,7 +10,17 @@
 //! Pages of a commit stay as they are for as long as a transaction of `redb` looks at it
 //! ([`super::View`] has one), whatever is written meanwhile. A page that is not as its
 //! checksum says is therefore damaged, unless the database has been opened again since.
+//!
+//! A write gives new checksums to the pages that it copies, and would hide damage in them. An
+//! insertion copies the pages above its digest, which the guard has read. A removal may also
+//! join one more page to these at each level: `redb` merges a page that is less than a third
+//! full with a neighbour, and the digests of a page that becomes empty belong to a neighbour
+//! from then on. So a batch with `n` removals in a row of neighbouring pages reaches at most
+//! `n` pages without any, on both sides together, whatever is in them; see [`keep_reached`].
+//! All of those are verified before the batch is written, and so are the pages with the names
+//! and roots of the tables, which every commit copies.
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
@@ -37,6 +47,8 @@ pub(super) enum Unsound {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tree {
     layout: Layout,
+    /// The tree of tables that it was found in.
+    tables: Root,
     root: Option<Root>,
     pub(super) entries: u64,
 }
@@ -52,25 +64,15 @@ impl Tree {
         let commit = commit.map_err(|reason| Unsound::Damaged(format!("its commit: {reason}")))?;
         let Some(tables) = commit.user else { return Ok(None) };
         let mut definition = None;
-        let every = |branch: &[u8]| 0..count(branch) + 1;
-        let _ = Reader::new(medium, layout).walk(
-            0,
-            tables,
-            Widths::default(),
-            &every,
-            &mut |leaf| {
-                for (key, value) in (0..leaf.entries).filter_map(|index| leaf.entry(index)) {
-                    if key == name.as_bytes() {
-                        definition = Some(table(value));
-                    }
-                }
-                ControlFlow::Continue(())
-            },
-        )?;
+        Reader::new(medium, layout).visit_tables(tables, &mut |key, value| {
+            if key == name.as_bytes() {
+                definition = Some(table(value));
+            }
+        })?;
         match definition {
             None => Ok(None),
             Some(Some(Table { root, widths: WIDTHS, entries })) => {
-                Ok(Some(Tree { layout, root, entries }))
+                Ok(Some(Tree { layout, tables, root, entries }))
             }
             Some(_) => Err(Unsound::Damaged(format!("table {name:?} is none of digests"))),
         }
@@ -105,7 +107,7 @@ impl<'a> Reader<'a> {
         let (Some(root), false) = (tree.root, range.is_empty()) else { return Ok(()) };
         let (start, end) = (*range.start(), *range.end());
         let children = |branch: &[u8]| child_of(branch, start)..child_of(branch, end) + 1;
-        let visited = self.walk(0, root, WIDTHS, &children, &mut |leaf| {
+        let visited = self.walk(0, root, &children, &mut |leaf| {
             let first = partition(leaf.entries, |index| {
                 leaf.entry(index).is_some_and(|(key, _)| number(key) < start)
             });
@@ -121,28 +123,71 @@ impl<'a> Reader<'a> {
         visited.map(|_| ())
     }
 
-    /// Verifies the pages on the way to a digest, and the neighbours of each.
-    pub(super) fn verify_around(&mut self, tree: &Tree, digest: u128) -> Result<(), Unsound> {
-        let Some(mut root) = tree.root else { return Ok(()) };
+    /// Verifies the pages that `redb` may write again when it removes these digests, which
+    /// are in order.
+    pub(super) fn verify_removals(&self, tree: &Tree, digests: &[u128]) -> Result<(), Unsound> {
+        let mut level = Vec::from_iter(tree.root.map(|root| (root, digests.len())));
+        let mut page = Vec::new();
         for depth in 0.. {
-            self.load(depth, root, WIDTHS)?;
-            let page = &self.path[depth].1;
-            if page[0] != BRANCH {
-                break;
-            }
-            let middle = child_of(page, digest);
-            let below = [middle.checked_sub(1), middle.checked_add(1), Some(middle)];
-            let below = below.map(|index| child(page, index.filter(|&at| at <= count(page))?));
-            let [left, right, Some(middle)] = below else {
-                return Err(self.damaged(root, "a page lacks a child"));
-            };
-            // If it is in the path, so were its neighbours.
-            if self.path.get(depth + 1).is_none_or(|(loaded, _)| *loaded != middle) {
-                for neighbour in [left, right].into_iter().flatten() {
-                    self.load(depth + 1, neighbour, WIDTHS)?;
+            keep_reached(&mut level);
+            let mut below = Vec::new();
+            let mut rest = digests;
+            for (root, removals) in level {
+                self.read(depth, root, WIDTHS, &mut page)?;
+                let mut own;
+                (own, rest) = rest.split_at(removals);
+                if page[0] != BRANCH {
+                    continue;
+                }
+                for index in 0..=count(&page) {
+                    let child = child(&page, index);
+                    let child = child.ok_or_else(|| self.damaged(root, "a page lacks a child"))?;
+                    let last = separator(&page, index).filter(|_| index < count(&page));
+                    let removals = own.partition_point(|&digest| last.is_none_or(|l| digest <= l));
+                    own = &own[removals..];
+                    below.push((child, removals));
                 }
             }
-            root = middle;
+            if below.is_empty() {
+                break;
+            }
+            level = below;
+        }
+        Ok(())
+    }
+
+    /// Verifies the pages that every commit writes again: those with the names and the roots
+    /// of the tables.
+    pub(super) fn verify_tables(&self, tree: &Tree) -> Result<(), Unsound> {
+        self.visit_tables(tree.tables, &mut |_, _| ())
+    }
+
+    /// Visits the names and the definitions of all tables.
+    fn visit_tables(
+        &self,
+        root: Root,
+        visitor: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), Unsound> {
+        let widths = Widths::default();
+        let (mut stack, mut page) = (vec![(root, 0)], Vec::new());
+        // Or else a file of a few pages could have more ways through them than there is time.
+        let mut seen = HashSet::new();
+        while let Some((root, depth)) = stack.pop() {
+            self.read(depth, root, widths, &mut page)?;
+            if !seen.insert(self.layout.place(root.page).map(|place| place.start)) {
+                return Err(self.damaged(root, "a page is part of the tree twice"));
+            }
+            if page[0] == BRANCH {
+                for index in (0..=count(&page)).rev() {
+                    let child = child(&page, index);
+                    let child = child.ok_or_else(|| self.damaged(root, "a page lacks a child"))?;
+                    stack.push((child, depth + 1));
+                }
+            } else {
+                let leaf = Leaf::of(&page, widths);
+                let entries = (0..leaf.entries).filter_map(|index| leaf.entry(index));
+                entries.for_each(|(name, definition)| visitor(name, definition));
+            }
         }
         Ok(())
     }
@@ -152,19 +197,18 @@ impl<'a> Reader<'a> {
         &mut self,
         depth: usize,
         root: Root,
-        widths: Widths,
         children: &dyn Fn(&[u8]) -> Range<usize>,
         visitor: &mut dyn FnMut(&Leaf<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Unsound> {
-        self.load(depth, root, widths)?;
+        self.load(depth, root)?;
         let page = &self.path[depth].1;
         match page[0] {
-            LEAF => Ok(visitor(&Leaf::of(page, widths))),
+            LEAF => Ok(visitor(&Leaf::of(page, WIDTHS))),
             BRANCH => {
                 for index in children(page) {
                     let child = child(&self.path[depth].1, index);
                     let child = child.ok_or_else(|| self.damaged(root, "a page lacks a child"))?;
-                    if self.walk(depth + 1, child, widths, children, visitor)?.is_break() {
+                    if self.walk(depth + 1, child, children, visitor)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
@@ -174,27 +218,40 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Brings a verified page into the path.
-    fn load(&mut self, depth: usize, root: Root, widths: Widths) -> Result<(), Unsound> {
+    /// Brings a verified page of the records into the path.
+    fn load(&mut self, depth: usize, root: Root) -> Result<(), Unsound> {
         if self.path.get(depth).is_some_and(|(loaded, _)| *loaded == root) {
             return Ok(());
-        }
-        if depth > DEEPEST {
-            return Err(self.damaged(root, "the tree of pages has no end"));
         }
         self.path.truncate(depth + 1);
         let mut bytes = if depth < self.path.len() { self.path.pop() } else { None }
             .map_or_else(Vec::new, |(_, bytes)| bytes);
+        self.read(depth, root, WIDTHS, &mut bytes)?;
+        self.path.push((root, bytes));
+        Ok(())
+    }
+
+    /// Reads a page, and verifies it.
+    fn read(
+        &self,
+        depth: usize,
+        root: Root,
+        widths: Widths,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Unsound> {
+        if depth > DEEPEST {
+            return Err(self.damaged(root, "the tree of pages has no end"));
+        }
         let place = self.layout.place(root.page);
         let place = place.ok_or_else(|| self.damaged(root, "a page would be too large"))?;
         let size = usize::try_from(place.end - place.start).map_err(io::Error::other);
         bytes.resize(size.map_err(Unsound::Unreadable)?, 0);
-        self.medium.read(place.start, &mut bytes).map_err(Unsound::Unreadable)?;
-        if !is_sound(&bytes, widths, root.checksum) {
-            return Err(self.damaged(root, "the checksum of a page is wrong"));
+        self.medium.read(place.start, bytes).map_err(Unsound::Unreadable)?;
+        if is_sound(bytes, widths, root.checksum) {
+            Ok(())
+        } else {
+            Err(self.damaged(root, "the checksum of a page is wrong"))
         }
-        self.path.push((root, bytes));
-        Ok(())
     }
 
     #[cold]
@@ -206,6 +263,31 @@ impl<'a> Reader<'a> {
 
 fn number(key: &[u8]) -> u128 {
     u128::from_le_bytes(key.try_into().expect("the width of keys is fixed"))
+}
+
+/// Of the pages of one level, in order and with the number of removals in each, keeps those
+/// that the removals may reach.
+///
+/// Each removal joins at most one page to others that are beside it. So pages that are joined
+/// in the end, from the first to the last, have at least as many removals as there are pages
+/// without any among them. For any such page, the pages before it or those after it alone have
+/// more removals than pages without; so one of the two passes arrives with `reach` left.
+/// The parents of what is kept here were kept at the level above, where each page stands for
+/// all of its children and uses up no more.
+fn keep_reached(level: &mut Vec<(Root, usize)>) {
+    let mut kept = vec![false; level.len()];
+    let mut pass = |indices: &mut dyn Iterator<Item = usize>| {
+        let mut reach = 0_usize;
+        for index in indices {
+            let (_, removals) = level[index];
+            kept[index] |= reach > 0 || removals > 0;
+            reach = if removals > 0 { reach + removals } else { reach.saturating_sub(1) };
+        }
+    };
+    pass(&mut (0..level.len()));
+    pass(&mut (0..level.len()).rev());
+    let mut kept = kept.into_iter();
+    level.retain(|_| kept.next() == Some(true));
 }
 
 /// The child of a branch that a digest is in.

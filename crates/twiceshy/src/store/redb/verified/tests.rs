@@ -1,5 +1,7 @@
 //! Ranges against an oracle, beside commits and failures, and over damage.
 
+mod writes;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
