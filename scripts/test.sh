@@ -14,8 +14,6 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
   cargo test --workspace --lib --bins --tests
 fi
-# No default feature.
-cargo test -p twiceshy --features serde --test filter serde
 cargo test --workspace --doc
 bash scripts/loom.sh
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -10,8 +10,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A filter over keys: a hasher with a secret, a filter, and its remote in
-/// memory.
+/// A filter over keys with its remote in memory: a hasher with a secret, a filter, and 16 to
+/// 20 bytes per key beside it. For tools and experiments; in a program, a hash set of that
+/// memory answers better. Crate `twiceshy` has a `Filter` that keeps no keys, and guards whose
+/// remote is on disk.
 ///
 /// ```
 /// let mut filter = twiceshy_filters::KeyFilter::new(&"cuckooing:f=12".parse()?, 1000)?;
