@@ -12,7 +12,8 @@ log=$(cargo package --workspace --exclude twiceshy-bench --allow-dirty --no-veri
 packages=target/package/unpacked
 mkdir "$packages"
 for package in target/package/*.crate; do
-  tar -xzf "$package" -C "$packages"
+  # With the time of today: cargo takes files of an earlier one for those it has seen.
+  tar -xzmf "$package" -C "$packages"
 done
 cp Cargo.lock "$packages"
 {
