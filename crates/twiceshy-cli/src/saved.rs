@@ -8,9 +8,9 @@
 //! A filter without the digests of its keys has its secret in the one file (`loaded.rs`).
 //!
 //! Because the secret stays when a filter is built again, the file is all that is
-//! ever replaced, and one rename does it: whoever reads sees the old filter or the
-//! new one, and the secret fits both. And because the secret stays, it is what those
-//! lock who are about to replace the file; readers need no lock.
+//! ever replaced, and one rename does it: a reader sees the old filter or the new
+//! one, and the secret fits both. And because the secret stays, writers lock it before they
+//! replace the file; readers need no lock.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -169,7 +169,7 @@ impl Saved {
     pub fn lock(&self) -> Result<Option<Lock>> {
         let path = self.secret_path();
         let fail = |error: io::Error| format!("cannot lock {}: {error}", path.display());
-        // To write, which some file systems in the network want of who locks.
+        // For writing: some network file systems lock no other files.
         let opened = match File::options().read(true).write(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(&path),
             opened => opened,

@@ -1,19 +1,19 @@
-//! [`Shield`]: a filter in front of somebody else's store.
+//! [`Shield`]: a filter in front of PostgreSQL or Redis.
 //!
 //! ```text
 //! GET, EXISTS   filter: absent? answered. Else the store is asked; a key that it
 //!               does not have is not asked for again
 //! SET           filter first, then the store     (Redis; refused by PostgreSQL)
 //! DEL           the store first, then the filter
-//! TS.ADDED      filter: whoever writes to the store says so before
-//! TS.REMOVED    whoever removed from the store says so after; the store is asked,
-//!               and only what it does not have is forgotten
+//! TS.ADDED      filter; a client sends it before it writes to the store
+//! TS.REMOVED    a client sends it after it removed keys from the store; the filter forgets
+//!               those that the store does not have
 //! ```
 //!
 //! The digests are in a local directory, and with them a file that says which
 //! store they are of. Keys that are added to the store behind the shield's back,
-//! without TS.ADDED, are **denied until the next resync**; keys that are removed so
-//! cost a look-up each time until then.
+//! without TS.ADDED, are **denied until the next resync**; keys that are removed behind
+//! its back cost a look-up each time until then.
 //!
 //! While the shield was not running anything may have been added. It therefore
 //! begins with a resync, and passes every look-up on until that is done

@@ -1,14 +1,14 @@
 //! [`Changes`]: which keys are being added, were lately, or are being removed.
 //!
 //! The filter may forget a digest only when no key of it can be in the store.
-//! Between the store's answer "absent" and the filter's forgetting somebody may add
-//! the key again, so whoever adds says so before the filter is told, and whoever
-//! forgets asks here first. Who adds what is just being forgotten waits until it has
-//! been; nobody else waits for anybody's disk.
+//! Between the store's answer "absent" and the filter's forgetting, a client may add the
+//! key again. So every addition is noted here before the filter is told, and the filter
+//! forgets a digest only after a look at these notes. An addition of a digest that is just
+//! being forgotten waits for that one write; nothing else waits for a disk.
 //!
 //! ```text
 //! add     setting + 1, recent ─▶ not forgetting? filter ─▶ store ─▶ setting - 1
-//!         (TS.ADDED: announced as well; the store is somebody else's business)
+//!         (TS.ADDED: announced as well; the client writes to the store)
 //! remove  removing ─▶ store ─▶ nobody added since? forgetting ─▶ filter forgets
 //! resync  scan of the store ─▶ not seen, not recent? forgetting ─▶ filter forgets
 //! ```

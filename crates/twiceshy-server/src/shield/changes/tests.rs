@@ -82,7 +82,7 @@ fn what_is_being_forgotten_is_added_afterwards() {
     assert!(changes.lock().setting.is_empty());
 }
 
-/// Who waits is woken, also by a panic of who forgets.
+/// An addition that waits is woken, also when the thread that forgets panics.
 #[test]
 fn who_waits_for_what_is_being_forgotten_is_woken() {
     let changes = Arc::new(Changes::default());

@@ -67,8 +67,8 @@ impl Redb {
     }
 
     /// The writers' lock, for a read that found the database closed: an error if it is not
-    /// to be had soon. Opening a large database takes minutes, and whoever asks for a
-    /// record may be able to answer other requests meanwhile.
+    /// to be had soon. Opening a large database takes minutes, and the
+    /// caller may be able to answer other requests meanwhile.
     pub(super) fn lock_soon(&self) -> Result<MutexGuard<'_, Writing>, RemoteError> {
         let started = Instant::now();
         loop {
