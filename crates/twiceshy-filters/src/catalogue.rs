@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use crate::broom::{self, Broom, FaithfulBroom};
 use crate::cuckoo::{self, Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping, Varying};
+use crate::line::{self, LineFilter};
 use crate::make::{Build, Grow};
 use crate::memory::InMemory;
 use crate::quotient::{self, Extending, Rsqf, Telescoping, Uncompressed};
@@ -70,6 +71,8 @@ pub enum Spec {
     Extension(quotient::extending::Params),
     /// The broom filter.
     Broom(broom::Params),
+    /// The line filter.
+    Line(line::Params),
 }
 
 /// Does something with a filter's type, whichever it is.
@@ -112,6 +115,7 @@ impl Spec {
                 broom::Form::Practical => visitor.in_front::<Broom>(params),
                 broom::Form::Faithful => visitor.alone::<FaithfulBroom, MemoryIndex>(params),
             },
+            Spec::Line(params) => visitor.in_front::<LineFilter>(params),
         }
     }
 
@@ -131,6 +135,7 @@ impl Spec {
             Spec::Uncompressed(Default::default()),
             Spec::Extension(Default::default()),
             Spec::Broom(Default::default()),
+            Spec::Line(Default::default()),
         ]
     }
 }

@@ -31,7 +31,7 @@ const PI_2: u64 = 0x1319_8a2e_0370_7345;
 
 /// Both halves of the 128-bit product, folded together.
 #[inline]
-const fn fold(a: u64, b: u64) -> u64 {
+pub(crate) const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
 }

@@ -22,6 +22,7 @@ mod filter;
 #[doc(hidden)]
 pub mod format;
 mod keyed;
+pub mod line;
 mod make;
 mod memory;
 mod ordered;

@@ -42,7 +42,7 @@ use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
 
 mod changes;
-mod departed;
+pub(crate) mod departed;
 mod growth;
 mod made;
 mod queries;

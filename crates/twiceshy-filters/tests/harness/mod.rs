@@ -63,6 +63,12 @@ pub const SPECS: &[&str] = &[
     "broom:f=2,form=faithful",
     "broom:f=3,form=faithful,sweep=2,full=grow",
     "broom:f=14,form=faithful,sweep=7",
+    "line:k=1",
+    "line:k=1,full=grow",
+    "line:k=2,full=error",
+    "line:k=3",
+    "line:k=4,full=grow",
+    "line:k=8",
 ];
 
 /// The filter, or the parameters, that a text describes.

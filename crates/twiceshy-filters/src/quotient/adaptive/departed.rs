@@ -41,7 +41,7 @@ struct Bucket([u16; BUCKET]);
 
 /// The keys that left last, and how much each had learned.
 #[derive(Clone, Default)]
-pub(super) struct Departed {
+pub(crate) struct Departed {
     buckets: Vec<Bucket>,
     /// Entries in all buckets.
     len: usize,
@@ -49,14 +49,14 @@ pub(super) struct Departed {
 
 impl Departed {
     /// Memory held, in bits.
-    pub(super) fn bits(&self) -> usize {
+    pub(crate) fn bits(&self) -> usize {
         self.buckets.capacity() * size_of::<Bucket>() * 8
     }
 
     /// How much a key had learned with the hash functions of an epoch when it left; 0 if
     /// that is not known.
     #[inline]
-    pub(super) fn recall(&self, digest: Digest, epoch: u8) -> u8 {
+    pub(crate) fn recall(&self, digest: Digest, epoch: u8) -> u8 {
         if self.len == 0 {
             return 0;
         }
@@ -66,7 +66,7 @@ impl Departed {
     }
 
     /// A key with a slot of that depth leaves a filter of so many slots.
-    pub(super) fn remember(&mut self, digest: Digest, epoch: u8, depth: u8, slots: usize) {
+    pub(crate) fn remember(&mut self, digest: Digest, epoch: u8, depth: u8, slots: usize) {
         let depth = u16::from(depth);
         if !(1..=DEEPEST).contains(&depth) {
             return;
@@ -82,7 +82,7 @@ impl Departed {
     }
 
     /// A key is back, or what it had learned is of no use.
-    pub(super) fn forget(&mut self, digest: Digest, epoch: u8) {
+    pub(crate) fn forget(&mut self, digest: Digest, epoch: u8) {
         if self.len == 0 {
             return;
         }
@@ -102,7 +102,7 @@ impl Departed {
     }
 
     /// Every invariant: entries come first in their bucket, and all are counted.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let mut len = 0;
         for (index, Bucket(entries)) in self.buckets.iter().enumerate() {
             let taken = entries.iter().position(|&entry| entry == 0).unwrap_or(BUCKET);

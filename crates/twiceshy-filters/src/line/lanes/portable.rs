@@ -1,0 +1,54 @@
+//! The safe twin, for every processor.
+
+use super::{Lanes, Line};
+use crate::bits::word::{Portable as Words, Words as _, low_bits};
+use crate::digest::Digest;
+use crate::line::hot;
+
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Portable;
+
+impl Lanes for Portable {
+    #[inline]
+    fn below(self, index: u8) -> u64 {
+        low_bits(u32::from(index))
+    }
+
+    #[inline]
+    fn run(self, below: u64, occupied: u64, starts: u64) -> u64 {
+        if occupied & (below + 1) == 0 {
+            return 0;
+        }
+        let start = Words.select(starts, (occupied & below).count_ones());
+        let next = (starts & !low_bits(start + 1)).trailing_zeros();
+        low_bits(next) & !low_bits(start)
+    }
+
+    #[inline]
+    fn select(self, word: u64, index: u32) -> u32 {
+        Words.select(word, index)
+    }
+
+    /// A run has a slot or two: one after the other.
+    #[inline]
+    fn matches(self, line: &[u8; 64], remainder: u8, slots: u64) -> u64 {
+        let (mut left, mut found) = (slots, 0);
+        while left != 0 {
+            let slot = left.trailing_zeros();
+            found |= u64::from(line[slot as usize] == remainder) << slot;
+            left &= left - 1;
+        }
+        found
+    }
+
+    #[inline]
+    fn compress(self, word: u64, mask: u64) -> u64 {
+        // A run is one piece.
+        if mask == 0 { 0 } else { (word & mask) >> mask.trailing_zeros() }
+    }
+
+    #[inline(never)]
+    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool {
+        hot::contains_anywhere_with::<K>(self, lines, Digest::new([first, second]))
+    }
+}
