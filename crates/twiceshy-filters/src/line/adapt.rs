@@ -40,7 +40,7 @@ impl LineFilter {
         if !self.is_adapted(bucket) {
             return 0;
         }
-        Portable.compress(self.lines[bucket.line].plane(0, &self.shape), run) as u32
+        Portable.compress(self.lines[bucket.line].plane_and_more(0, &self.shape), run) as u32
     }
 
     /// Adapts to a false positive, given the stored digests of its bucket.
@@ -68,14 +68,16 @@ impl LineFilter {
         };
         // Slots without a stored key go first: the query may be theirs.
         for _ in stored.len()..len {
-            self.drop_slot(bucket);
+            let run = self.lines[bucket.line].run(Portable, bucket.index, &shape);
+            self.remove_slot(bucket, run.trailing_zeros() as usize);
         }
         if !stored.is_empty() {
             let first = self.first_bucket(bucket.line);
+            let run = self.lines[bucket.line].run(Portable, bucket.index, &shape);
+            let new = selected(stored, self.lines[bucket.line].epoch(), next, &shape);
             self.change(bucket.line, |line| {
                 line.adapt_group(bucket.group, first, &shape);
-                let run = line.run(Portable, bucket.index, &shape);
-                line.overwrite(run, &selected(stored, line.epoch(), next, &shape), &shape);
+                line.overwrite(run, &new, &shape);
             });
         }
         self.counts.adaptations += 1;
@@ -103,15 +105,6 @@ impl LineFilter {
         })
     }
 
-    /// Takes a slot from a run that is about to be overwritten.
-    fn drop_slot(&mut self, bucket: Found) {
-        let adapted = self.is_adapted(bucket);
-        let line = &mut self.lines[bucket.line];
-        let run = line.run(Portable, bucket.index, &self.shape);
-        line.remove(bucket.index, run, run.trailing_zeros(), adapted, &self.shape);
-        self.counts.len -= 1;
-    }
-
     /// A line under new hash functions that tell a query apart, perhaps without one of its keys.
     fn redraw(
         &self,
@@ -135,19 +128,19 @@ impl LineFilter {
         let draw = |epoch: Epoch| {
             let fingerprint = |digest| Hash::of(digest, epoch).select(0, shape);
             let (query_index, query) = (index(query), fingerprint(query));
-            let mut writing = Writing::EMPTY;
+            let mut writing = Writing::start(window, old.drift(), epoch);
             let mut avoids = true;
             for &digest in &digests {
                 let (index, own) = (index(digest), fingerprint(digest));
                 avoids &= index != query_index || !own.equals(query, 0, shape);
                 writing.push(index, own, shape);
             }
-            let line = writing.finish(window, old.drift(), epoch, shape);
-            Redrawn { line, len: digests.len(), avoids }
+            Redrawn { line: writing.finish(shape), len: digests.len(), avoids }
         };
         // What only the owner of the secret knows decides, and never the epoch there is.
         let mut drawn = (0..EPOCHS_TRIED).map(|turn| {
-            let number = fold(query.word(1) ^ turn, query.word(0) ^ u64::from(old.epoch().0) << 56);
+            let number =
+                fold(query.word(1) ^ turn, query.word(0) ^ u64::from(old.epoch().byte()) << 56);
             draw(old.epoch().another(number))
         });
         let last = drawn.next().expect("one is tried");
@@ -177,19 +170,16 @@ impl LineFilter {
         self.redraw(bucket.line, digest, Some(digest), remote).map(Some)
     }
 
-    /// Removes a digest from its bucket, which has a slot like its own.
+    /// Removes a digest from its bucket, which has a slot like its own and whose group has adapted.
     pub(super) fn take(&mut self, bucket: Found, digest: Digest, redrawn: Option<Redrawn>) {
         if let Some(redrawn) = redrawn {
             self.replace(bucket.line, redrawn);
         } else {
             let slot = self.matches(bucket, digest).trailing_zeros();
-            let adapted = self.is_adapted(bucket);
-            let run = self.lines[bucket.line].run(Portable, bucket.index, &self.shape);
-            let selector = self.selector(bucket, run);
-            let line = &mut self.lines[bucket.line];
-            let epoch = line.epoch().0;
-            line.remove(bucket.index, run, slot, adapted, &self.shape);
-            self.counts.len -= 1;
+            let line = &self.lines[bucket.line];
+            let epoch = line.epoch().byte();
+            let selector = self.selector(bucket, line.run(Portable, bucket.index, &self.shape));
+            self.remove_slot(bucket, slot as usize);
             let slots = self.lines.len() * self.shape.slots;
             self.departed.remember(digest, epoch, selector as u8, slots);
         }
@@ -202,10 +192,11 @@ impl LineFilter {
         let shape = self.shape;
         let line = &mut self.lines[bucket.line];
         let run = line.run(Portable, bucket.index, &shape);
-        let selector = u32::from(self.departed.recall(digest, line.epoch().0));
+        let selector = u32::from(self.departed.recall(digest, line.epoch().byte()));
         if run.count_ones() == 1 && selector == 1 {
-            line.overwrite(run, &selected(&[digest], line.epoch(), selector, &shape), &shape);
+            let new = selected(&[digest], line.epoch(), selector, &shape);
+            line.overwrite(run, &new, &shape);
         }
-        self.departed.forget(digest, line.epoch().0);
+        self.departed.forget(digest, line.epoch().byte());
     }
 }

@@ -10,7 +10,10 @@
 //! run ends     0 1     1   0 0 1   1
 //! ```
 //!
-//! All unused bits are zero, so equal lines have equal bytes.
+//! Queries read a [`Line`] as it is. A change moves its remainders in place; all else it takes
+//! apart into [`Fields`], changes those in registers and packs them again: fields share bytes, and
+//! a load of bytes that were just stored in other pieces waits for the store. All unused bits are
+//! zero, so equal lines have equal bytes.
 
 use super::fingerprint::{Epoch, Fingerprint};
 use super::lanes::Lanes;
@@ -28,45 +31,20 @@ const LAST_WORD: usize = 56;
 /// Bits of the last word below the occupied ones.
 const BELOW_OCCUPIED: u32 = 16;
 
-/// All bytes that can be remainders, and a few more.
-const REMAINDERS: usize = 48;
+/// Words of the run ends, the planes and the epoch, which start behind the remainders.
+const MIDDLE_WORDS: usize = 4;
 
 /// A cache line of a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub(super) struct Line([u8; 64]);
 
-/// The slots of one bucket, on their way to another line.
-#[derive(Clone, Copy)]
-pub(super) struct Run {
-    pub(super) len: usize,
-    pub(super) remainders: [u8; MOST_SLOTS],
-    pub(super) planes: [u64; MOST_PLANES],
-}
-
-impl Run {
-    pub(super) const EMPTY: Self =
-        Run { len: 0, remainders: [0; MOST_SLOTS], planes: [0; MOST_PLANES] };
-}
-
-/// Puts `count` zeros into a word at bit `at`.
-#[inline(always)]
-fn open_bits(word: u64, at: usize, count: usize) -> u64 {
-    let low = low_bits(at as u32);
-    word & low | (word & !low) << count
-}
-
-/// Takes `count` bits out of a word at bit `at`.
-#[inline(always)]
-fn close_bits(word: u64, at: usize, count: usize) -> u64 {
-    let low = low_bits(at as u32);
-    word & low | word >> count & !low
-}
-
 impl Line {
     /// A line with its own buckets and no slot in use.
     pub(super) fn empty(shape: &Shape) -> Self {
-        Writing::EMPTY.finish(shape.buckets, 0, Epoch::FIRST, shape)
+        let mut line = Line([0; 64]);
+        line.pack(&Fields { occupied: 1 << shape.buckets, ..Fields::EMPTY }, shape);
+        line
     }
 
     pub(super) const fn from_bytes(bytes: [u8; 64]) -> Self {
@@ -83,26 +61,10 @@ impl Line {
         u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
     }
 
-    /// Writes `width` bits at bit `at`; both ends are within eight bytes from `at / 8` on.
-    #[inline(always)]
-    fn set_bits(&mut self, at: u32, width: usize, bits: u64) {
-        let (byte, shift) = ((at / 8) as usize, at % 8);
-        let mask = low_bits(width as u32) << shift;
-        let word = self.word(byte) & !mask | bits << shift & mask;
-        self.0[byte..byte + 8].copy_from_slice(&word.to_le_bytes());
-    }
-
     /// A bit for each bucket of the window, and one above them.
     #[inline(always)]
     pub(super) fn occupied(&self) -> u64 {
         self.word(LAST_WORD) >> BELOW_OCCUPIED
-    }
-
-    #[inline(always)]
-    fn set_occupied(&mut self, bits: u64) {
-        debug_assert!(bits >> (MOST_BUCKETS + 1) == 0, "the window is too long");
-        let word = self.word(LAST_WORD) & low_bits(BELOW_OCCUPIED) | bits << BELOW_OCCUPIED;
-        self.0[LAST_WORD..].copy_from_slice(&word.to_le_bytes());
     }
 
     /// Bit `s` is set where a run starts at slot `s`, or the last one ends before it. Bits above
@@ -118,26 +80,11 @@ impl Line {
         self.starts_and_more(shape) >> 1 & low_bits(shape.slots as u32)
     }
 
-    #[inline(always)]
-    fn set_ends(&mut self, bits: u64, shape: &Shape) {
-        self.set_bits(8 * shape.slots as u32, shape.slots + 1, (2 * bits) | 1);
-    }
-
     /// A plane, with bits of the other fields above it.
     #[inline(always)]
     pub(super) fn plane_and_more(&self, plane: usize, shape: &Shape) -> u64 {
         let at = shape.plane_at(plane);
         self.word((at / 8) as usize) >> (at % 8)
-    }
-
-    /// A plane: a bit for each slot.
-    #[inline(always)]
-    pub(super) fn plane(&self, plane: usize, shape: &Shape) -> u64 {
-        self.plane_and_more(plane, shape) & low_bits(shape.slots as u32)
-    }
-
-    fn set_plane(&mut self, plane: usize, bits: u64, shape: &Shape) {
-        self.set_bits(shape.plane_at(plane), shape.slots, bits);
     }
 
     /// A bit for each group: whether it has adapted.
@@ -152,14 +99,10 @@ impl Line {
         i32::from(self.0[DRIFT] as i8)
     }
 
-    fn set_drift(&mut self, drift: i32) {
-        self.0[DRIFT] = i8::try_from(drift).expect("no plan drifts farther") as u8;
-    }
-
     /// Which hash functions its fingerprints come from.
     #[inline(always)]
     pub(super) fn epoch(&self) -> Epoch {
-        Epoch(self.0[EPOCH] | 1)
+        Epoch::of(self.0[EPOCH])
     }
 
     /// Buckets in the window.
@@ -173,11 +116,11 @@ impl Line {
         (u64::BITS - self.ends(shape).leading_zeros()) as usize
     }
 
-    /// Where a bucket is in the window, as a byte: 64 or more, or at least the window's length,
+    /// Where a bucket is in the window: the low byte of the answer, at least the window's length
     /// for a bucket that is not in it. `bucket` is counted from the line's home.
     #[inline(always)]
-    pub(super) fn index_of(&self, bucket: u32) -> u8 {
-        (bucket as u8).wrapping_add(self.0[DRIFT])
+    pub(super) fn index_of(&self, bucket: u32) -> u32 {
+        bucket.wrapping_add(u32::from(self.0[DRIFT]))
     }
 
     /// Whether the window has a bucket whose index has these bits below it.
@@ -188,223 +131,237 @@ impl Line {
 
     /// The slots of the bucket at an index: none if it is empty.
     #[inline(always)]
-    pub(super) fn run(&self, lanes: impl Lanes, index: u8, shape: &Shape) -> u64 {
+    pub(super) fn run(&self, lanes: impl Lanes, index: u32, shape: &Shape) -> u64 {
         lanes.run(lanes.below(index), self.occupied(), self.starts_and_more(shape))
     }
 
-    /// Adds a slot in front of the run at an index.
+    /// The length of each run from the window's first bucket on; 0 for an empty bucket.
+    pub(super) fn lengths(&self, shape: &Shape) -> Lengths {
+        Lengths { occupied: self.occupied(), ends: self.ends(shape) }
+    }
+
+    /// All but the remainders, to be changed.
+    #[inline(always)]
+    fn fields(&self, shape: &Shape) -> Fields {
+        let mut planes = [0; MOST_PLANES];
+        for (plane, bits) in planes.iter_mut().enumerate().take(shape.planes) {
+            *bits = self.plane_and_more(plane, shape) & low_bits(shape.slots as u32);
+        }
+        Fields {
+            planes,
+            ends: self.ends(shape),
+            occupied: self.occupied(),
+            states: self.states(),
+            drift: self.drift(),
+            epoch: self.epoch(),
+        }
+    }
+
+    /// Writes all but the remainders.
+    #[inline(always)]
+    fn pack(&mut self, fields: &Fields, shape: &Shape) {
+        debug_assert!(fields.occupied >> (MOST_BUCKETS + 1) == 0, "the window is too long");
+        debug_assert!(fields.used() <= shape.slots, "the runs are too long");
+        let start = 8 * shape.slots as u32;
+        let mut middle = [0u64; MIDDLE_WORDS];
+        let mut put = |at: u32, bits: u64| {
+            let (word, shift) = (((at - start) / 64) as usize, (at - start) % 64);
+            middle[word] |= bits << shift;
+            if shift > 0 && word + 1 < MIDDLE_WORDS {
+                middle[word + 1] |= bits >> (64 - shift);
+            }
+        };
+        put(start, (2 * fields.ends) | 1);
+        for plane in 0..shape.planes {
+            put(shape.plane_at(plane), fields.planes[plane]);
+        }
+        put(8 * EPOCH as u32, u64::from(fields.epoch.byte()));
+        let mut bytes = [0; 8 * MIDDLE_WORDS];
+        for (eight, word) in bytes.chunks_exact_mut(8).zip(middle) {
+            eight.copy_from_slice(&word.to_le_bytes());
+        }
+        self.0[shape.slots..LAST_WORD].copy_from_slice(&bytes[..LAST_WORD - shape.slots]);
+        let last = fields.occupied << BELOW_OCCUPIED
+            | u64::from(fields.states) << 8
+            | u64::from(fields.drift as i8 as u8);
+        self.0[LAST_WORD..].copy_from_slice(&last.to_le_bytes());
+    }
+
+    /// The invariants that a line alone can have: there is a window with as many runs as occupied
+    /// buckets, and nothing in unused slots and bits.
+    pub(super) fn is_sound(&self, shape: &Shape) -> bool {
+        let mut fields = self.fields(shape);
+        if fields.occupied == 0 {
+            return false;
+        }
+        let runs = fields.occupied.count_ones() - 1;
+        let used = fields.used();
+        for bits in &mut fields.planes {
+            *bits &= low_bits(used as u32);
+        }
+        let mut packed = Line([0; 64]);
+        packed.0[..used].copy_from_slice(&self.0[..used]);
+        packed.pack(&fields, shape);
+        fields.ends.count_ones() == runs && packed == *self
+    }
+
+    /// Adds a slot at `at`, in front of the run at an index. Of a group that has adapted, the
+    /// selector stays as it is.
     #[inline(always)]
     pub(super) fn insert(
         &mut self,
-        lanes: impl Lanes,
-        index: u8,
+        index: u32,
+        at: usize,
         adapted: bool,
         fingerprint: Fingerprint,
         shape: &Shape,
     ) {
-        let occupied = self.occupied();
-        let ends = self.ends(shape);
+        let mut fields = self.fields(shape);
         let bucket = 1 << index;
-        let rank = (occupied & (bucket - 1)).count_ones();
-        let at = lanes.select(self.starts_and_more(shape), rank) as usize;
-        let is_new = occupied & bucket == 0;
-        self.open(at, 1, shape);
-        self.0[at] = fingerprint.remainder();
-        self.set_ends(open_bits(ends, at, 1) | u64::from(is_new) << at, shape);
-        self.set_occupied(occupied | bucket);
+        let is_new = fields.occupied & bucket == 0;
         for plane in usize::from(adapted)..shape.planes {
-            let bits =
-                open_bits(self.plane(plane, shape), at, 1) | fingerprint.plane(plane) & 1 << at;
-            self.set_plane(plane, bits, shape);
+            let bits = open_bits(fields.planes[plane], at, 1);
+            fields.planes[plane] = bits | fingerprint.plane(plane) & 1 << at;
         }
         if adapted {
-            // A zero above the selector, which stays as it is.
-            let above = if is_new { at } else { at + (ends >> at).trailing_zeros() as usize + 1 };
-            self.set_plane(0, open_bits(self.plane(0, shape), above, 1), shape);
+            // A zero above the selector.
+            let len = if is_new { 0 } else { (fields.ends >> at).trailing_zeros() as usize + 1 };
+            fields.planes[0] = open_bits(fields.planes[0], at + len, 1);
         }
+        fields.ends = open_bits(fields.ends, at, 1) | u64::from(is_new) << at;
+        fields.occupied |= bucket;
+        self.0.copy_within(at..shape.slots - 1, at + 1);
+        self.0[at] = fingerprint.remainder();
+        self.pack(&fields, shape);
     }
 
     /// Removes slot `at` of the run at an index. Of a group that has adapted, the selector loses
     /// its highest bit.
-    pub(super) fn remove(&mut self, index: u8, run: u64, at: u32, adapted: bool, shape: &Shape) {
-        let (start, last) = (run.trailing_zeros() as usize, run.ilog2() as usize);
-        self.close(at as usize, 1, shape);
-        self.set_ends(close_bits(self.ends(shape), start, 1), shape);
-        if start == last {
-            self.set_occupied(self.occupied() ^ 1 << index);
-        }
-        for plane in 0..shape.planes {
-            let from = if adapted && plane == 0 { last } else { at as usize };
-            self.set_plane(plane, close_bits(self.plane(plane, shape), from, 1), shape);
-        }
-    }
-
-    /// Moves the remainders from `at` on up by `count`.
     #[inline(always)]
-    fn open(&mut self, at: usize, count: usize, shape: &Shape) {
-        if count == 1 {
-            // Without a branch on `at`: the compiler compares and blends 16 at a time.
-            let old = self.0;
-            for slot in 1..REMAINDERS {
-                let moves = slot > at && slot < shape.slots;
-                self.0[slot] = if moves { old[slot - 1] } else { old[slot] };
-            }
-        } else {
-            self.0.copy_within(at..shape.slots - count, at + count);
+    pub(super) fn remove(&mut self, index: u32, run: u64, at: usize, adapted: bool, shape: &Shape) {
+        let mut fields = self.fields(shape);
+        let (start, last) = (run.trailing_zeros() as usize, run.ilog2() as usize);
+        for plane in 0..shape.planes {
+            let from = if adapted && plane == 0 { last } else { at };
+            fields.planes[plane] = close_bits(fields.planes[plane], from, 1);
         }
-    }
-
-    /// Moves the remainders behind `at + count` down by `count`.
-    fn close(&mut self, at: usize, count: usize, shape: &Shape) {
-        self.0.copy_within(at + count..shape.slots, at);
-        self.0[shape.slots - count..shape.slots].fill(0);
-    }
-
-    /// The length of the last run of `ends`, or 0.
-    fn last_len(ends: u64) -> usize {
-        let Some(last) = ends.checked_ilog2() else { return 0 };
-        let before = ends ^ 1 << last;
-        (before.leading_zeros() - ends.leading_zeros()) as usize
-    }
-
-    /// The length of each run from the window's first bucket on; 0 for an empty bucket.
-    pub(super) fn lengths(&self, shape: &Shape) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        Lengths { occupied: self.occupied(), ends: self.ends(shape) }
+        fields.ends = close_bits(fields.ends, start, 1);
+        fields.occupied ^= u64::from(start == last) << index;
+        self.0.copy_within(at + 1..shape.slots, at);
+        self.0[shape.slots - 1] = 0;
+        self.pack(&fields, shape);
     }
 
     /// The run of the window's first bucket, which leaves the line.
     pub(super) fn take_first(&mut self, shape: &Shape) -> Run {
-        let (occupied, ends) = (self.occupied(), self.ends(shape));
-        let len = if occupied & 1 == 1 { ends.trailing_zeros() as usize + 1 } else { 0 };
-        let run = self.copy(0, len, shape);
+        let mut fields = self.fields(shape);
+        let is_occupied = fields.occupied & 1 == 1;
+        let len = if is_occupied { fields.ends.trailing_zeros() as usize + 1 } else { 0 };
+        let run = self.copy(&fields, 0, len);
         if len > 0 {
-            self.close(0, len, shape);
-            self.set_ends(ends >> len, shape);
-            for plane in 0..shape.planes {
-                self.set_plane(plane, self.plane(plane, shape) >> len, shape);
-            }
+            self.0.copy_within(len..shape.slots, 0);
+            self.0[shape.slots - len..shape.slots].fill(0);
+            fields.ends >>= len;
+            fields.planes.iter_mut().for_each(|bits| *bits >>= len);
         }
-        self.set_occupied(occupied >> 1);
-        self.set_drift(self.drift() - 1);
+        fields.occupied >>= 1;
+        fields.drift -= 1;
+        self.pack(&fields, shape);
         run
     }
 
     /// The run of the window's last bucket, which leaves the line.
     pub(super) fn take_last(&mut self, shape: &Shape) -> Run {
-        let (occupied, ends) = (self.occupied(), self.ends(shape));
+        let mut fields = self.fields(shape);
         let last = 1 << (self.window() - 1);
-        let len = if occupied & last != 0 { Self::last_len(ends) } else { 0 };
-        let start = self.used(shape) - len;
-        let run = self.copy(start, len, shape);
+        let len = if fields.occupied & last != 0 { last_len(fields.ends) } else { 0 };
+        let start = fields.used() - len;
+        let run = self.copy(&fields, start, len);
         if len > 0 {
             self.0[start..start + len].fill(0);
             let below = low_bits(start as u32);
-            self.set_ends(ends & below, shape);
-            for plane in 0..shape.planes {
-                self.set_plane(plane, self.plane(plane, shape) & below, shape);
-            }
+            fields.ends &= below;
+            fields.planes.iter_mut().for_each(|bits| *bits &= below);
         }
-        self.set_occupied(occupied & (last - 1) | last);
+        fields.occupied = fields.occupied & (last - 1) | last;
+        self.pack(&fields, shape);
         run
     }
 
     /// A bucket comes in front of the window.
     pub(super) fn put_first(&mut self, run: &Run, shape: &Shape) {
-        let Run { len, ref remainders, ref planes } = *run;
+        let mut fields = self.fields(shape);
+        let len = run.len;
         if len > 0 {
-            debug_assert!(self.used(shape) + len <= shape.slots, "the plan has room");
             self.0.copy_within(..shape.slots - len, len);
-            self.0[..len].copy_from_slice(&remainders[..len]);
-            self.set_ends(self.ends(shape) << len | 1 << (len - 1), shape);
-            for (plane, bits) in planes.iter().enumerate().take(shape.planes) {
-                self.set_plane(plane, self.plane(plane, shape) << len | bits, shape);
+            self.0[..len].copy_from_slice(&run.remainders[..len]);
+            fields.ends = fields.ends << len | 1 << (len - 1);
+            for (bits, new) in fields.planes.iter_mut().zip(run.planes) {
+                *bits = *bits << len | new;
             }
         }
-        self.set_occupied(self.occupied() << 1 | u64::from(len > 0));
-        self.set_drift(self.drift() + 1);
+        fields.occupied = fields.occupied << 1 | u64::from(len > 0);
+        fields.drift += 1;
+        self.pack(&fields, shape);
     }
 
     /// A bucket comes behind the window.
     pub(super) fn put_last(&mut self, run: &Run, shape: &Shape) {
-        let Run { len, ref remainders, ref planes } = *run;
-        let (used, window) = (self.used(shape), self.window());
+        let mut fields = self.fields(shape);
+        let (used, len, window) = (fields.used(), run.len, self.window());
         if len > 0 {
-            debug_assert!(used + len <= shape.slots, "the plan has room");
-            self.0[used..used + len].copy_from_slice(&remainders[..len]);
-            self.set_ends(self.ends(shape) | 1 << (used + len - 1), shape);
-            for (plane, bits) in planes.iter().enumerate().take(shape.planes) {
-                self.set_plane(plane, self.plane(plane, shape) | bits << used, shape);
+            self.0[used..used + len].copy_from_slice(&run.remainders[..len]);
+            fields.ends |= 1 << (used + len - 1);
+            for (bits, new) in fields.planes.iter_mut().zip(run.planes) {
+                *bits |= new << used;
             }
         }
-        let below = self.occupied() ^ 1 << window;
-        self.set_occupied(below | (2 | u64::from(len > 0)) << window);
+        fields.occupied ^= (3 ^ u64::from(len > 0)) << window;
+        self.pack(&fields, shape);
     }
 
-    fn copy(&self, start: usize, len: usize, shape: &Shape) -> Run {
+    fn copy(&self, fields: &Fields, start: usize, len: usize) -> Run {
         let mut run = Run { len, ..Run::EMPTY };
         run.remainders[..len].copy_from_slice(&self.0[start..start + len]);
-        for (plane, bits) in run.planes.iter_mut().enumerate().take(shape.planes) {
-            *bits = self.plane(plane, shape) >> start & low_bits(len as u32);
+        for (new, bits) in run.planes.iter_mut().zip(fields.planes) {
+            *new = bits >> start & low_bits(len as u32);
         }
         run
     }
 
     /// Writes other fingerprints into the slots of a run, which keeps its length.
     pub(super) fn overwrite(&mut self, slots: u64, run: &Run, shape: &Shape) {
+        let mut fields = self.fields(shape);
         let start = slots.trailing_zeros() as usize;
         self.0[start..start + run.len].copy_from_slice(&run.remainders[..run.len]);
-        for (plane, &bits) in run.planes.iter().enumerate().take(shape.planes) {
-            let kept = self.plane(plane, shape) & !slots;
-            self.set_plane(plane, kept | bits << start, shape);
+        for (bits, new) in fields.planes.iter_mut().zip(run.planes) {
+            *bits = *bits & !slots | new << start;
         }
-    }
-
-    /// The group of the bucket at an index, of which `first` is the number of the first bucket
-    /// of the window.
-    pub(super) fn group(first: usize, index: usize) -> usize {
-        (first + index) % GROUPS
+        self.pack(&fields, shape);
     }
 
     /// Makes a group one that has adapted: all its runs get selector 0, which compares one bit
-    /// less.
+    /// less. `first` is the number of the first bucket of the window.
     pub(super) fn adapt_group(&mut self, group: usize, first: usize, shape: &Shape) {
         if self.states() >> group & 1 == 1 {
             return;
         }
+        let mut fields = self.fields(shape);
         let (mut start, mut kept) = (0, 0);
-        for (index, len) in self.lengths(shape).enumerate() {
-            if Self::group(first, index) != group {
+        for (bucket, len) in (first..).zip(self.lengths(shape)) {
+            if bucket % GROUPS != group {
                 kept |= low_bits(len as u32) << start;
             }
             start += len;
         }
-        self.set_plane(0, self.plane(0, shape) & kept, shape);
-        self.0[STATES] |= 1 << group;
-    }
-
-    /// The invariants that a line alone can have.
-    pub(super) fn is_sound(&self, shape: &Shape) -> bool {
-        let (occupied, ends) = (self.occupied(), self.ends(shape));
-        if occupied == 0 {
-            return false;
-        }
-        let runs = (occupied ^ 1 << self.window()).count_ones();
-        let used = self.used(shape);
-        let mut written = Line([0; 64]);
-        written.0[..used].copy_from_slice(&self.0[..used]);
-        written.0[LAST_WORD..].copy_from_slice(&self.0[LAST_WORD..]);
-        written.0[EPOCH] = self.0[EPOCH] & !1;
-        written.set_ends(ends, shape);
-        for plane in 0..shape.planes {
-            let bits = self.plane(plane, shape) & low_bits(used as u32);
-            written.set_plane(plane, bits, shape);
-        }
-        ends.count_ones() == runs && written == *self
+        fields.planes[0] &= kept;
+        fields.states |= 1 << group;
+        self.pack(&fields, shape);
     }
 }
 
 /// The lengths of the runs of a window.
-struct Lengths {
+pub(super) struct Lengths {
     occupied: u64,
     ends: u64,
 }
@@ -440,31 +397,89 @@ impl DoubleEndedIterator for Lengths {
         if !is_occupied {
             return Some(0);
         }
-        let len = Line::last_len(self.ends);
+        let len = last_len(self.ends);
         self.ends ^= 1 << self.ends.ilog2();
         Some(len)
     }
 }
 
-/// Writes a whole line, bucket by bucket.
-pub(super) struct Writing {
-    remainders: [u8; REMAINDERS],
+/// The length of the last run; 0 if there is none.
+fn last_len(ends: u64) -> usize {
+    let Some(last) = ends.checked_ilog2() else { return 0 };
+    let before = ends ^ 1 << last;
+    (before.leading_zeros() - ends.leading_zeros()) as usize
+}
+
+/// The slots of one bucket, on their way to another line.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) len: usize,
+    pub(super) remainders: [u8; MOST_SLOTS],
+    pub(super) planes: [u64; MOST_PLANES],
+}
+
+impl Run {
+    pub(super) const EMPTY: Self =
+        Run { len: 0, remainders: [0; MOST_SLOTS], planes: [0; MOST_PLANES] };
+}
+
+/// All of a line but its remainders.
+#[derive(Clone, Copy)]
+struct Fields {
     planes: [u64; MOST_PLANES],
     ends: u64,
     occupied: u64,
-    used: usize,
     states: u8,
+    drift: i32,
+    epoch: Epoch,
+}
+
+impl Fields {
+    /// No bucket and no slot.
+    const EMPTY: Self = Fields {
+        planes: [0; MOST_PLANES],
+        ends: 0,
+        occupied: 1,
+        states: 0,
+        drift: 0,
+        epoch: Epoch::FIRST,
+    };
+
+    /// Slots in use.
+    #[inline(always)]
+    fn used(&self) -> usize {
+        (u64::BITS - self.ends.leading_zeros()) as usize
+    }
+}
+
+/// Puts `count` zeros into a word at bit `at`.
+#[inline(always)]
+fn open_bits(word: u64, at: usize, count: usize) -> u64 {
+    let low = low_bits(at as u32);
+    word & low | (word & !low) << count
+}
+
+/// Takes `count` bits out of a word at bit `at`.
+#[inline(always)]
+fn close_bits(word: u64, at: usize, count: usize) -> u64 {
+    let low = low_bits(at as u32);
+    word & low | word >> count & !low
+}
+
+/// A whole line, written bucket by bucket.
+pub(super) struct Writing {
+    line: Line,
+    fields: Fields,
+    used: usize,
 }
 
 impl Writing {
-    pub(super) const EMPTY: Self = Writing {
-        remainders: [0; REMAINDERS],
-        planes: [0; MOST_PLANES],
-        ends: 0,
-        occupied: 0,
-        used: 0,
-        states: 0,
-    };
+    /// No slot, in a line whose window has so many buckets and starts `drift` before its home.
+    #[inline(always)]
+    pub(super) fn start(window: usize, drift: i32, epoch: Epoch) -> Self {
+        let fields = Fields { occupied: 1 << window, drift, epoch, ..Fields::EMPTY };
+        Writing { line: Line([0; 64]), fields, used: 0 }
+    }
 
     /// Slots written so far.
     #[inline(always)]
@@ -475,39 +490,30 @@ impl Writing {
     /// Adds a slot to the bucket at an index, which is not before those that have slots already.
     #[inline(always)]
     pub(super) fn push(&mut self, index: usize, fingerprint: Fingerprint, shape: &Shape) {
-        let slot = self.used;
-        self.remainders[slot] = fingerprint.remainder();
+        let (slot, fields) = (self.used, &mut self.fields);
+        self.line.0[slot] = fingerprint.remainder();
         for plane in 0..shape.planes {
-            self.planes[plane] |= fingerprint.plane(plane) & 1 << slot;
+            fields.planes[plane] |= fingerprint.plane(plane) & 1 << slot;
         }
         // The last slot of the same bucket is no longer the end of its run.
-        let same = self.occupied >> index & 1;
-        self.ends ^= (1 << slot) | (same << slot) >> 1;
-        self.occupied |= 1 << index;
+        let same = fields.occupied >> index & 1;
+        fields.ends ^= 1 << slot | (same << slot) >> 1;
+        fields.occupied |= 1 << index;
         self.used += 1;
     }
 
-    /// Gives the bucket at an index, the last that has slots, a selector; its group has adapted.
+    /// Gives the last run, of so many slots, a selector; its group has adapted.
     pub(super) fn select(&mut self, len: usize, selector: u32, group: usize) {
-        let start = self.used - len;
+        let (start, fields) = (self.used - len, &mut self.fields);
         let run = low_bits(len as u32) << start;
-        self.planes[0] = self.planes[0] & !run | u64::from(selector) << start;
-        self.states |= 1 << group;
+        fields.planes[0] = fields.planes[0] & !run | u64::from(selector) << start;
+        fields.states |= 1 << group;
     }
 
-    /// The line, with so many buckets in its window.
+    /// The line.
     #[inline(always)]
-    pub(super) fn finish(&self, window: usize, drift: i32, epoch: Epoch, shape: &Shape) -> Line {
-        let mut line = Line([0; 64]);
-        line.0[..shape.slots].copy_from_slice(&self.remainders[..shape.slots]);
-        for plane in 0..shape.planes {
-            line.set_plane(plane, self.planes[plane], shape);
-        }
-        line.set_ends(self.ends, shape);
-        line.set_occupied(self.occupied | 1 << window);
-        line.0[STATES] = self.states;
-        line.set_drift(drift);
-        line.0[EPOCH] = line.0[EPOCH] & 1 | epoch.0 & !1;
-        line
+    pub(super) fn finish(mut self, shape: &Shape) -> Line {
+        self.line.pack(&self.fields, shape);
+        self.line
     }
 }

@@ -16,9 +16,9 @@
 
 use alloc::vec::Vec;
 
-use super::cells::{Line, Run};
+use super::cells::Run;
 use super::fingerprint::{Epoch, Hash};
-use super::shape::{MOST_BUCKETS, MOST_DRIFT, MOST_SLOTS, Shape, digests_in};
+use super::shape::{GROUPS, MOST_BUCKETS, MOST_DRIFT, MOST_SLOTS, Shape, digests_in};
 use super::{LineFilter, hot::Found};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -128,7 +128,7 @@ impl LineFilter {
             if excess == 0 && too_long == 0 {
                 return false;
             }
-            let len = len + usize::from(own == 1 && index == usize::from(newcomer.index));
+            let len = len + usize::from(own == 1 && index == newcomer.index as usize);
             excess = excess.saturating_sub(len);
             too_long = too_long.saturating_sub(1);
             buckets += 1;
@@ -236,7 +236,7 @@ impl LineFilter {
             Side::Right => (from + 1, self.lines[from].window() - 1),
         };
         let bucket = self.first_bucket(from) + index;
-        let group = Line::group(bucket, 0);
+        let group = bucket % GROUPS;
         let was_adapted = self.lines[from].states() >> group & 1 == 1;
         let first = self.first_bucket(to);
         let mut run = match side {
@@ -275,31 +275,29 @@ impl LineFilter {
         }
     }
 
-    /// Pulls buckets of a line's home, or beyond, from the neighbour on one side: as many as are
-    /// not at home there. Whether any came.
+    /// Pulls buckets from the neighbour on one side, as long as they are not at home there and
+    /// there is room. Whether any slots came.
     fn pull_from(&mut self, line: usize, side: Side) -> bool {
         let shape = self.shape;
-        let Some(next) = side.neighbour(line).filter(|&next| next < self.lines.len()) else {
-            return false;
-        };
+        let next = side.neighbour(line).filter(|&next| next < self.lines.len());
+        let Some(next) = next else { return false };
         let mut pulled = false;
-        if self.lines[line].epoch() != self.lines[next].epoch() {
-            return false;
-        }
         loop {
-            let astray = match side {
-                Side::Right => self.lines[next].drift() > 0,
-                Side::Left => self.lines[line].drift() < 0,
+            let (here, there) = (&self.lines[line], &self.lines[next]);
+            let is_astray = match side {
+                Side::Right => there.drift() > 0,
+                Side::Left => here.drift() < 0,
             };
-            let len = match side {
-                Side::Right => self.lines[next].lengths(&shape).next(),
-                Side::Left => self.lines[next].lengths(&shape).next_back(),
-            };
-            let Some(len) = len.filter(|_| astray) else { return pulled };
-            let here = &self.lines[line];
-            if here.used(&shape) + len > shape.slots || here.window() == MOST_BUCKETS {
+            if !is_astray || here.epoch() != there.epoch() || here.window() == MOST_BUCKETS {
                 return pulled;
             }
+            let len = match side {
+                Side::Right => there.lengths(&shape).next(),
+                Side::Left => there.lengths(&shape).next_back(),
+            };
+            let Some(len) = len.filter(|len| here.used(&shape) + len <= shape.slots) else {
+                return pulled;
+            };
             let back = if side == Side::Right { Side::Left } else { Side::Right };
             self.move_bucket(next, back, None);
             pulled |= len > 0;

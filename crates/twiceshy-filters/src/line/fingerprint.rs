@@ -8,12 +8,24 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Which hash functions the fingerprints of a line come from: an odd byte, of 128 that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Epoch(pub(super) u8);
+pub(super) struct Epoch(u8);
 
 impl Epoch {
     pub(super) const FIRST: Self = Epoch(1);
 
-    /// Another, of 127 by their number.
+    /// The upper seven bits of a byte say which.
+    #[inline(always)]
+    pub(super) fn of(byte: u8) -> Self {
+        Epoch(byte | 1)
+    }
+
+    /// The byte that [`Epoch::of`] reads, with a zero below.
+    #[inline(always)]
+    pub(super) fn byte(self) -> u8 {
+        self.0 ^ 1
+    }
+
+    /// Another one, chosen by a number.
     pub(super) fn another(self, number: u64) -> Self {
         Epoch(self.0.wrapping_add(2 * (1 + number % 127) as u8))
     }

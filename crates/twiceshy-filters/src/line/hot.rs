@@ -12,12 +12,12 @@ use crate::digest::Digest;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) line: usize,
-    pub(super) index: u8,
+    pub(super) index: u32,
     /// The group of the bucket.
     pub(super) group: usize,
 }
 
-/// The highest index behind a window. Above it are those before it, which have wrapped.
+/// The highest index behind a window, as a byte. Above it are those before it, which have wrapped.
 const MOST_INDEX: u8 = u8::MAX - MOST_DRIFT as u8;
 
 /// Finds a bucket. It is in its home line, or as many lines off as the windows have drifted.
@@ -28,9 +28,9 @@ pub(super) fn find(lanes: impl Lanes, lines: &[Line], home: Home, shape: &Shape)
     loop {
         let index = lines[line].index_of(bucket);
         if lines[line].has(lanes.below(index)) {
-            return Found { line, index, group };
+            return Found { line, index: index % 64, group };
         }
-        if index > MOST_INDEX {
+        if index as u8 > MOST_INDEX {
             line -= 1;
             bucket = bucket.wrapping_add(shape.buckets as u32);
         } else {
@@ -103,7 +103,8 @@ pub(super) fn contains_adapted_with<const K: usize>(
     if let Some(line) = lines.get(home.line) {
         let index = line.index_of(home.bucket);
         if line.has(lanes.below(index)) {
-            let found = Found { line: home.line, index, group: home.number(shape) % GROUPS };
+            let group = home.number(shape) % GROUPS;
+            let found = Found { line: home.line, index: index % 64, group };
             return matches(lanes, line, found, digest, shape) != 0;
         }
     }
@@ -179,18 +180,40 @@ pub(super) fn insert_with<const K: usize>(
     if line.used(shape) == shape.slots {
         return false;
     }
+    let (below, starts) = (lanes.below(found.index), line.starts_and_more(shape));
     let mut selector = 0;
     let adapted = line.states() >> found.group & 1 == 1;
     if adapted {
-        let run = line.run(lanes, found.index, shape);
+        let run = lanes.run(below, line.occupied(), starts);
         if run == 0 {
             return false;
         }
-        selector = lanes.compress(line.plane(0, shape), run) as u32;
+        selector = lanes.compress(line.plane_and_more(0, shape), run) as u32;
     }
     let fingerprint = Hash::of(digest, line.epoch()).select(selector, shape);
-    line.insert(lanes, found.index, adapted, fingerprint, shape);
+    let at = lanes.select(starts, (line.occupied() & below).count_ones()) as usize;
+    line.insert(found.index, at, adapted, fingerprint, shape);
     true
+}
+
+/// Removes a slot that looks like a digest's, and says which line had it. `None`, and nothing
+/// changed, if there is none, or if its group has adapted and its selector may be lost.
+#[inline(always)]
+pub(super) fn delete_with<const K: usize>(
+    lanes: impl Lanes,
+    lines: &mut [Line],
+    digest: Digest,
+) -> Option<usize> {
+    let shape = &const { Shape::with_planes::<K>() };
+    let found = find(lanes, lines, Home::of(digest.word(0), lines.len(), shape), shape);
+    let line = &mut lines[found.line];
+    let slots = matches(lanes, line, found, digest, shape);
+    if slots == 0 || line.states() >> found.group & 1 == 1 {
+        return None;
+    }
+    let run = line.run(lanes, found.index, shape);
+    line.remove(found.index, run, slots.trailing_zeros() as usize, false, shape);
+    Some(found.line)
 }
 
 /// [`contains_with`] a twin that can be made anywhere.
@@ -226,4 +249,12 @@ pub(super) fn insert<L: Lanes + Default, const K: usize>(
     digest: Digest,
 ) -> bool {
     insert_with::<K>(L::default(), lines, digest)
+}
+
+/// [`delete_with`] a twin that can be made anywhere.
+pub(super) fn delete<L: Lanes + Default, const K: usize>(
+    lines: &mut [Line],
+    digest: Digest,
+) -> Option<usize> {
+    delete_with::<K>(L::default(), lines, digest)
 }

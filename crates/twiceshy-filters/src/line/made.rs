@@ -122,36 +122,47 @@ impl LineFilter {
         digests: impl IntoIterator<Item = Digest>,
     ) -> Result<Self> {
         let mut filter = Self::new(params, capacity)?;
-        let mut filling = Filling::new(&mut filter, Epoch::FIRST);
         let mut last = Digest::new([0, 0]);
-        for digest in digests {
-            if digest < last {
-                let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
-                return Err(Error::spec(params.to_string(), reason));
+        let left = filter.fill(Epoch::FIRST, None, |push| {
+            for digest in digests {
+                if digest < last {
+                    let reason = format!("{digest:?} comes behind {last:?}; sort the digests");
+                    return Err(Error::spec(params.to_string(), reason));
+                }
+                push(digest);
+                last = digest;
             }
-            filling.push(digest);
-            last = digest;
+            Ok(())
+        })?;
+        for digest in left {
+            if !filter.add(digest) {
+                return Err(Error::Full { digest, len: filter.counts.len, capacity });
+            }
         }
-        let left = filling.finish();
-        filter.add_all(left)?;
         Ok(filter)
+    }
+
+    /// Fills the empty filter with digests that come in order; returns those that find no room in
+    /// their home line.
+    fn fill(
+        &mut self,
+        epoch: Epoch,
+        past: Option<&Self>,
+        source: impl FnOnce(&mut dyn FnMut(Digest)) -> Result<()>,
+    ) -> Result<Vec<Digest>> {
+        match self.shape.planes {
+            1 => Filling::<1>::run(self, epoch, past, source),
+            2 => Filling::<2>::run(self, epoch, past, source),
+            3 => Filling::<3>::run(self, epoch, past, source),
+            4 => Filling::<4>::run(self, epoch, past, source),
+            _ => Filling::<8>::run(self, epoch, past, source),
+        }
     }
 
     /// Counts the lines that have adapted.
     fn count_adapted(&mut self) {
         self.adapted = self.lines.iter().filter(|line| line.states() != 0).count();
         self.twin.choose(self.adapted, self.lines.len());
-    }
-
-    /// Adds digests that found no room in their home lines.
-    fn add_all(&mut self, digests: Vec<Digest>) -> Result<()> {
-        for digest in digests {
-            if !self.add(digest) {
-                let Stats { len, capacity, .. } = self.counts;
-                return Err(Error::Full { digest, len, capacity });
-            }
-        }
-        Ok(())
     }
 
     /// The filter of all keys of the remote, and perhaps one more, in so many lines; `None` if
@@ -209,11 +220,8 @@ impl LineFilter {
         let mut filter = Self::empty(self.params, capacity, lines);
         filter.counts =
             Stats { capacity, len: 0, rebuilds: self.counts.rebuilds + 1, ..self.counts };
-        let mut filling = Filling::new(&mut filter, epoch);
-        filling.past = past;
-        remote.visit(EVERY_DIGEST, &mut |digest| filling.push(digest)).map_err(Error::Remote)?;
-        let left = filling.finish();
-        filter.count_adapted();
+        let left = filter
+            .fill(epoch, past, |push| remote.visit(EVERY_DIGEST, push).map_err(Error::Remote))?;
         let added = left.into_iter().chain(newcomer).all(|digest| filter.add(digest));
         Ok(added.then_some(filter))
     }
@@ -221,12 +229,13 @@ impl LineFilter {
 
 /// Fills a filter with digests that come in order: each line with those whose home it is, as long
 /// as it has room.
-struct Filling<'a> {
-    filter: &'a mut LineFilter,
+struct Filling<'a, const K: usize> {
+    lines: &'a mut [Line],
     epoch: Epoch,
     /// Whose adaptations are carried over.
     past: Option<&'a LineFilter>,
     line: usize,
+    len: usize,
     writing: Writing,
     /// The digests of the line, where adaptations are carried over.
     digests: Vec<Digest>,
@@ -234,54 +243,67 @@ struct Filling<'a> {
     left: Vec<Digest>,
 }
 
-impl<'a> Filling<'a> {
-    fn new(filter: &'a mut LineFilter, epoch: Epoch) -> Self {
-        Filling {
-            filter,
+impl<const K: usize> Filling<'_, K> {
+    const SHAPE: Shape = Shape::with_planes::<K>();
+
+    fn run(
+        filter: &mut LineFilter,
+        epoch: Epoch,
+        past: Option<&LineFilter>,
+        source: impl FnOnce(&mut dyn FnMut(Digest)) -> Result<()>,
+    ) -> Result<Vec<Digest>> {
+        let mut filling = Filling::<K> {
+            lines: &mut filter.lines,
             epoch,
-            past: None,
+            past,
             line: 0,
-            writing: Writing::EMPTY,
+            len: 0,
+            writing: Writing::start(Self::SHAPE.buckets, 0, epoch),
             digests: Vec::with_capacity(MOST_SLOTS),
             left: Vec::new(),
+        };
+        source(&mut |digest| filling.push(digest))?;
+        while filling.line < filling.lines.len() {
+            filling.end_line();
         }
+        let (len, left) = (filling.len, filling.left);
+        filter.counts.len = len;
+        filter.count_adapted();
+        Ok(left)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, digest: Digest) {
-        let shape = self.filter.shape;
-        let home = Home::of(digest.word(0), self.filter.lines.len(), &shape);
+        let home = Home::of(digest.word(0), self.lines.len(), &Self::SHAPE);
         while self.line < home.line {
             self.end_line();
         }
-        if self.writing.used() == shape.slots {
+        if self.writing.used() == Self::SHAPE.slots {
             self.left.push(digest);
             return;
         }
         if self.past.is_some() {
             self.digests.push(digest);
         }
-        let fingerprint = Hash::of(digest, self.epoch).select(0, &shape);
-        self.writing.push(home.bucket as usize, fingerprint, &shape);
+        let fingerprint = Hash::of(digest, self.epoch).select(0, &Self::SHAPE);
+        self.writing.push(home.bucket as usize, fingerprint, &Self::SHAPE);
     }
 
     fn end_line(&mut self) {
-        let shape = self.filter.shape;
         let written = self.past.and_then(|past| self.with_past(past));
-        let line =
-            written.unwrap_or_else(|| self.writing.finish(shape.buckets, 0, self.epoch, &shape));
-        self.filter.counts.len += line.used(&shape);
-        self.filter.lines[self.line] = line;
+        let empty = Writing::start(Self::SHAPE.buckets, 0, self.epoch);
+        let writing = core::mem::replace(&mut self.writing, empty);
+        self.len += writing.used();
+        self.lines[self.line] = written.unwrap_or_else(|| writing.finish(&Self::SHAPE));
         self.line += 1;
-        self.writing = Writing::EMPTY;
         self.digests.clear();
     }
 
     /// The line with the epoch and the selectors that its keys had before; `None` if they had
     /// adapted to nothing. Keys of other epochs than the latest start anew.
     fn with_past(&self, past: &LineFilter) -> Option<Line> {
-        let shape: &Shape = &self.filter.shape;
-        let lines = self.filter.lines.len();
+        let shape = &Self::SHAPE;
+        let lines = self.lines.len();
         let known = |digest: Digest| {
             let bucket = find(Portable, &past.lines, past.home(digest), shape);
             let run = past.lines[bucket.line].run(Portable, bucket.index, shape);
@@ -305,7 +327,7 @@ impl<'a> Filling<'a> {
             let group = home(&digests[0]).number(shape) % 8;
             adapted |= u8::from(selector_of(digests) != 0) << group;
         }
-        let mut writing = Writing::EMPTY;
+        let mut writing = Writing::start(shape.buckets, 0, epoch);
         for digests in buckets {
             let Home { bucket, .. } = home(&digests[0]);
             let selector = selector_of(digests);
@@ -318,14 +340,6 @@ impl<'a> Filling<'a> {
                 writing.select(digests.len(), selector, group);
             }
         }
-        Some(writing.finish(shape.buckets, 0, epoch, shape))
-    }
-
-    /// Ends the last line; what found no room is left.
-    fn finish(mut self) -> Vec<Digest> {
-        while self.line < self.filter.lines.len() {
-            self.end_line();
-        }
-        self.left
+        Some(writing.finish(shape))
     }
 }

@@ -61,7 +61,7 @@ use cells::Line;
 use drift::Drift;
 use fingerprint::Hash;
 use hot::{Found, find, matches};
-use lanes::{Portable, Twin};
+use lanes::{Lanes as _, Portable, Twin};
 use shape::{Home, Shape, digests_in};
 
 pub use params::Params;
@@ -134,21 +134,9 @@ impl LineFilter {
     /// looks like it. Deleting a digest that was never added may delete another key's
     /// fingerprint.
     pub fn delete(&mut self, digest: Digest) -> bool {
-        let bucket = self.find(digest);
-        let slots = self.matches(bucket, digest);
-        if slots == 0 {
-            return false;
-        }
-        let run = self.lines[bucket.line].run(Portable, bucket.index, &self.shape);
-        self.lines[bucket.line].remove(
-            bucket.index,
-            run,
-            slots.trailing_zeros(),
-            false,
-            &self.shape,
-        );
+        let Some(line) = self.twin.delete(&mut self.lines, digest) else { return false };
         self.counts.len -= 1;
-        self.pull_home(bucket.line);
+        self.pull_home(line);
         true
     }
 
@@ -190,16 +178,24 @@ impl LineFilter {
         self.lines[bucket.line].states() >> bucket.group & 1 == 1
     }
 
+    /// Removes a slot of a bucket.
+    fn remove_slot(&mut self, bucket: Found, slot: usize) {
+        let (shape, adapted) = (&self.shape, self.is_adapted(bucket));
+        let line = &mut self.lines[bucket.line];
+        let run = line.run(Portable, bucket.index, shape);
+        line.remove(bucket.index, run, slot, adapted, shape);
+        self.counts.len -= 1;
+    }
+
     /// Changes a line, and counts whether it has adapted.
-    fn change<T>(&mut self, line: usize, change: impl FnOnce(&mut Line) -> T) -> T {
+    fn change(&mut self, line: usize, change: impl FnOnce(&mut Line)) {
         let before = self.lines[line].states() != 0;
-        let outcome = change(&mut self.lines[line]);
+        change(&mut self.lines[line]);
         let after = self.lines[line].states() != 0;
         if before != after {
             self.adapted = self.adapted + usize::from(after) - usize::from(before);
             self.twin.choose(self.adapted, self.lines.len());
         }
-        outcome
     }
 
     /// What has to move before a bucket can have one more key; `None` if there is no way.
@@ -226,11 +222,13 @@ impl LineFilter {
         let mut selector = 0;
         if adapted {
             let run = line.run(Portable, bucket.index, shape);
-            selector = lanes::Lanes::compress(Portable, line.plane(0, shape), run) as u32;
+            selector = Portable.compress(line.plane_and_more(0, shape), run) as u32;
         }
         let fingerprint = Hash::of(digest, line.epoch()).select(selector, shape);
-        line.insert(Portable, bucket.index, adapted, fingerprint, shape);
-        if adapted && self.departed.recall(digest, self.lines[bucket.line].epoch().0) != 0 {
+        let rank = (line.occupied() & Portable.below(bucket.index)).count_ones();
+        let at = Portable.select(line.starts_and_more(shape), rank) as usize;
+        line.insert(bucket.index, at, adapted, fingerprint, shape);
+        if adapted && self.departed.recall(digest, self.lines[bucket.line].epoch().byte()) != 0 {
             self.restore(digest);
         }
     }
@@ -279,15 +277,17 @@ impl DigestFilter for LineFilter {
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        let bucket = self.find(digest);
-        if self.matches(bucket, digest) == 0 {
+        if !self.contains(digest) {
             return Ok(false);
         }
+        let bucket = self.find(digest);
         let redrawn = self.plan_removal(bucket, digest, remote)?;
         if !remote.remove(digest).map_err(Error::Remote)? {
             return Ok(false);
         }
-        self.take(bucket, digest, redrawn);
+        if !self.delete(digest) {
+            self.take(bucket, digest, redrawn);
+        }
         Ok(true)
     }
 

@@ -16,8 +16,8 @@ pub(super) use portable::Portable;
 
 /// How a line is searched.
 pub(super) trait Lanes: Copy {
-    /// All bits below an index: all there are for an index of 64 or more.
-    fn below(self, index: u8) -> u64;
+    /// All bits below the low byte of an index: all there are where that is 64 or more.
+    fn below(self, index: u32) -> u64;
 
     /// The slots of the bucket at an index of the window, given the bits below the index, the
     /// occupied bits, and where runs start; bits above those do not matter.
@@ -51,6 +51,7 @@ pub(super) struct Twin {
     forms: [Contains; 2],
     contains_many: unsafe fn(&[Line], &[Digest], &mut [bool]),
     insert: unsafe fn(&mut [Line], Digest) -> bool,
+    delete: unsafe fn(&mut [Line], Digest) -> Option<usize>,
 }
 
 impl Twin {
@@ -77,6 +78,7 @@ impl Twin {
             forms: [hot::contains::<Portable, K>, hot::contains_adapted::<Portable, K>],
             contains_many: hot::contains_many::<Portable, K>,
             insert: hot::insert::<Portable, K>,
+            delete: hot::delete::<Portable, K>,
         };
         let mut twins = alloc::vec![portable];
         #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
@@ -108,5 +110,12 @@ impl Twin {
     pub(super) fn insert(&self, lines: &mut [Line], digest: Digest) -> bool {
         // SAFETY: as above.
         unsafe { (self.insert)(lines, digest) }
+    }
+
+    /// [`hot::delete`].
+    #[inline(always)]
+    pub(super) fn delete(&self, lines: &mut [Line], digest: Digest) -> Option<usize> {
+        // SAFETY: as above.
+        unsafe { (self.delete)(lines, digest) }
     }
 }

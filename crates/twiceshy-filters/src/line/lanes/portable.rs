@@ -10,8 +10,8 @@ pub(in super::super) struct Portable;
 
 impl Lanes for Portable {
     #[inline]
-    fn below(self, index: u8) -> u64 {
-        low_bits(u32::from(index))
+    fn below(self, index: u32) -> u64 {
+        low_bits(index & 0xff)
     }
 
     #[inline]

@@ -29,18 +29,21 @@ pub(super) fn twins<const K: usize>() -> impl Iterator<Item = Twin> {
         forms: [contains_compared::<K>, contains_adapted_compared::<K>],
         contains_many: contains_many_compared::<K>,
         insert: insert_compared::<K>,
+        delete: delete_compared::<K>,
     };
     let avx2 = Twin {
         contains: contains_avx2::<K>,
         forms: [contains_avx2::<K>, contains_adapted_avx2::<K>],
         contains_many: contains_many_avx2::<K>,
         insert: insert_avx2::<K>,
+        delete: delete_avx2::<K>,
     };
     let avx512 = Twin {
         contains: contains_avx512::<K>,
         forms: [contains_avx512::<K>, contains_adapted_avx512::<K>],
         contains_many: contains_many_avx512::<K>,
         insert: insert_avx2::<K>,
+        delete: delete_avx2::<K>,
     };
     [(level3, compared), (fast_pdep, avx2), (level4, avx512)]
         .into_iter()
@@ -62,7 +65,7 @@ struct Compared(());
 
 impl Lanes for Compared {
     #[inline(always)]
-    fn below(self, index: u8) -> u64 {
+    fn below(self, index: u32) -> u64 {
         Portable.below(index)
     }
 
@@ -100,9 +103,9 @@ struct Avx2(());
 
 impl Lanes for Avx2 {
     #[inline(always)]
-    fn below(self, index: u8) -> u64 {
+    fn below(self, index: u32) -> u64 {
         // SAFETY: a value of this type is proof of BMI2.
-        unsafe { _bzhi_u64(u64::MAX, u32::from(index)) }
+        unsafe { _bzhi_u64(u64::MAX, index) }
     }
 
     #[inline(always)]
@@ -142,9 +145,9 @@ struct Avx512(());
 
 impl Lanes for Avx512 {
     #[inline(always)]
-    fn below(self, index: u8) -> u64 {
+    fn below(self, index: u32) -> u64 {
         // SAFETY: a value of this type is proof of BMI2.
-        unsafe { _bzhi_u64(u64::MAX, u32::from(index)) }
+        unsafe { _bzhi_u64(u64::MAX, index) }
     }
 
     #[inline(always)]
@@ -284,4 +287,14 @@ fn contains_adapted_avx2<const K: usize>(lines: &[Line], first: u64, second: u64
 #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn contains_adapted_avx512<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
     hot::contains_adapted_with::<K>(Avx512(()), lines, Digest::new([first, second]))
+}
+
+#[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
+fn delete_compared<const K: usize>(lines: &mut [Line], digest: Digest) -> Option<usize> {
+    hot::delete_with::<K>(Compared(()), lines, digest)
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn delete_avx2<const K: usize>(lines: &mut [Line], digest: Digest) -> Option<usize> {
+    hot::delete_with::<K>(Avx2(()), lines, digest)
 }
