@@ -30,6 +30,7 @@ pub mod quotient;
 pub mod remote;
 mod rng;
 mod spec;
+mod steps;
 
 /// What crate `twiceshy` needs beside the public interface; it may change with any release.
 #[doc(hidden)]
@@ -40,7 +41,7 @@ pub mod internals {
     pub use crate::cuckoo::mirrored::Rule as CellRule;
     pub use crate::cuckoo::params::Cuckoo;
     pub use crate::cuckoo::partial::Pairing;
-    pub use crate::quotient::params::Adapting;
+    pub use crate::quotient::params::Quotient;
     pub use crate::quotient::place::Place;
     pub use crate::quotient::rule::Rule as SlotRule;
     pub use crate::quotient::runs::Runs;
@@ -53,6 +54,7 @@ pub mod internals {
     pub use crate::make::{Build, Grow};
     pub use crate::memory::InMemory;
     pub use crate::ordered::{OrderedFilter, load_ordered, ordered};
+    pub use crate::params::{Kind, Shape};
     pub use crate::quotient::Layout;
     pub use crate::rng::Rng;
     pub use crate::spec::{block_code, visit};
@@ -64,4 +66,4 @@ pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, DigestFilter, Stats};
 pub use keyed::KeyFilter;
-pub use params::{Params, WhenFull};
+pub use params::{Params, Valid, WhenFull};

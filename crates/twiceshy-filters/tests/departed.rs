@@ -3,12 +3,11 @@
 
 mod harness;
 
-use std::ops::RangeInclusive;
-
+use harness::failing::{Failing, Fuse};
 use harness::{Random, parsed};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
-use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, RemoteError, Spec};
+use twiceshy_filters::remote::{MemorySet, Ordered};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, Spec};
 
 const KEYS: usize = 10_000;
 
@@ -142,58 +141,12 @@ fn returning_keys_are_never_denied() {
     }
 }
 
-/// A remote that fails once, after so many accesses.
-struct Failing {
-    memory: MemorySet,
-    left: Option<u32>,
-}
-
-impl Failing {
-    fn burn(&mut self) -> Result<(), RemoteError> {
-        match self.left.as_mut() {
-            Some(0) => {
-                self.left = None;
-                Err("unplugged".into())
-            }
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl Ordered for Failing {
-    fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.insert(digest)
-    }
-
-    fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-        self.burn()?;
-        self.memory.remove(digest)
-    }
-
-    fn visit(
-        &mut self,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest),
-    ) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit(range, visitor)
-    }
-
-    fn accesses(&self) -> Accesses {
-        self.memory.accesses()
-    }
-}
-
 /// A removal or an insertion that failed is tried again, and nothing was lost: the
 /// key's false positive stays fixed, wherever the remote failed.
 fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F) -> u32 {
     let mut random = Random(11);
-    let mut remote = Failing { memory: MemorySet::new(), left: None };
+    let fuse = Fuse::default();
+    let mut remote = Failing { memory: MemorySet::new(), fuse: fuse.clone() };
     let keys = random.digests(1000);
     for &key in &keys {
         filter.insert(key, &mut remote).expect("room");
@@ -206,8 +159,8 @@ fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F)
     let mut failures = 0;
     for &key in &keys {
         for insertion in [false, true] {
-            for access in 0.. {
-                remote.left = Some(access);
+            for access in 1.. {
+                fuse.set(access);
                 let outcome = if insertion {
                     filter.insert(key, &mut remote)
                 } else {
@@ -222,7 +175,7 @@ fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F)
                     Err(error) => panic!("{error}"),
                 }
             }
-            remote.left = None;
+            fuse.set(0);
         }
     }
     filter.check(&mut remote).expect("every invariant holds");

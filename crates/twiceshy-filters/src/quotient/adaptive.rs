@@ -21,7 +21,6 @@
 //! How a change is planned and made is in `adaptive/changes.rs`; how a key that is
 //! removed and inserted again keeps what it has learned, in `adaptive/departed.rs`.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -30,13 +29,14 @@ use crate::bits::word::{tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::Writer;
 use crate::make::{self, Grow};
-use crate::params::{WhenFull, growth, too_small};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::params::{WhenFull, too_small};
+use crate::remote::{Ordered, stored};
+use crate::steps;
 
 use super::block::SLOTS;
-use super::params::Adapting as _;
+use super::common;
+use super::params::Quotient as _;
 use super::place::{Place, digests_of};
 use super::rule::{Learned, Rule};
 use super::runs::{Gap, Runs};
@@ -274,22 +274,15 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
             self.put(&place, index, remote)?;
             return Ok(true);
         }
-        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
+        let (len, capacity) = (self.runs.len(), self.counts.capacity);
         if self.params.slots().full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
-        // Half as many slots again always have room for one more key.
-        let size = growth(self.params, capacity.max(len), slots).next();
-        let (larger, more_slots) = size.expect("there is a next size")?;
+        let (larger, more_slots) = common::next_size(&self.params, &self.runs, capacity)?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
             .ok_or(Error::Full { digest, len, capacity })?;
-        if renewed.runs.len() != len + 1 {
-            return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
-        }
-        remote.insert(digest).map_err(Error::Remote)?;
-        *self = renewed;
-        Ok(true)
+        steps::insert_renewed(self, renewed, digest, remote)
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
@@ -361,12 +354,8 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
     }
 
     fn stats(&self) -> Stats {
-        Stats {
-            len: self.runs.len(),
-            cells: self.runs.quotients(),
-            bits: self.runs.bits() + self.departed.bits(),
-            ..self.counts
-        }
+        let stats = common::stats(&self.runs, self.counts);
+        Stats { bits: stats.bits + self.departed.bits(), ..stats }
     }
 
     fn description(&self) -> String {
@@ -374,46 +363,23 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.params.to_string());
-        writer.u64(self.runs.quotients() as u64);
-        writer.u64(self.runs.len() as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-        writer.u64(self.counts.adaptations);
-        writer.u64(self.counts.spent);
-        writer.block(self.runs.as_bytes());
-        writer.finish()
+        let Stats { adaptations, spent, .. } = self.counts;
+        common::save(&self.params, &self.runs, &self.counts, &[adaptations, spent])
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         self.runs.check()?;
         self.check_states()?;
         self.departed.check()?;
-        // In digest order, slots and digests are the same list.
-        let mut slots =
+        let slots =
             self.runs.iter().flat_map(|(quotient, run)| run.map(move |slot| (quotient, slot)));
-        let mut stray = None;
-        let mut visitor = |digest| {
+        common::check_owners(slots, remote, |digest, (quotient, slot)| {
             let place = self.place(digest);
-            let its_own = slots.next().is_some_and(|(quotient, slot)| {
-                let (epoch, symbol) =
-                    self.rule.decode_one(self.runs.extra(slot / SLOTS), slot % SLOTS);
-                quotient == place.quotient
-                    && self.rule.holds(self.runs.remainder(slot), &place, epoch, symbol)
-            });
-            if stray.is_none() && !(its_own && self.holds(&place)) {
-                stray = Some(digest);
-            }
-        };
-        remote.visit(EVERY_DIGEST, &mut visitor).map_err(|error| error.to_string())?;
-        if let Some(digest) = stray {
-            return Err(format!("{digest:?} is stored and has no slot of its own"));
-        }
-        match slots.count() {
-            0 => Ok(()),
-            extra => Err(format!("{extra} slots have no stored digest")),
-        }
+            let (epoch, symbol) = self.rule.decode_one(self.runs.extra(slot / SLOTS), slot % SLOTS);
+            quotient == place.quotient
+                && self.rule.holds(self.runs.remainder(slot), &place, epoch, symbol)
+                && self.holds(&place)
+        })
     }
 }
 

@@ -8,21 +8,18 @@
 //! nobody.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::word::Words;
 use crate::code::BlockCode;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, field};
 
 use super::block::{Bytes, Within};
-use super::params::{Adapting, Slots, validate_budget};
+use super::params::{Slots, validate_budget};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -34,46 +31,30 @@ use super::runs::Runs;
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
 /// | `budget` | bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
     budget: u32,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL, budget: 56 }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "extension";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by bits of extension");
+    const USUAL: Self = Values { slots: Slots::USUAL, budget: 56 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "extension"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("budget", &mut self.budget), field("full", full)]
+        self.slots.fields([field("budget", &mut self.budget)])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -81,28 +62,10 @@ impl params::Params for Params {
         self.slots.validate()
     }
 
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by bits of extension")
-    }
-
     fn block_code(&self) -> Option<BlockCode> {
-        let code = Extending::new(self).code;
+        let code = Extending::new(&Valid(*self)).code;
         let bits = (0..=MAX_LENGTH).map(|length| code.bits(length)).collect();
         Some(BlockCode { budget: self.budget, bits })
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, self.state_bytes())
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {

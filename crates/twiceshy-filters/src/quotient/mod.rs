@@ -12,6 +12,7 @@
 pub(crate) mod adaptive;
 mod append;
 mod block;
+mod common;
 pub mod extending;
 mod glance;
 pub(crate) mod params;

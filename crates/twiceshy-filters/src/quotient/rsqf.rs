@@ -25,15 +25,16 @@ use crate::bits::word::tuned;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::{Reader, Writer};
+use crate::format::Reader;
 use crate::make::{self, Build, Grow};
-use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use alloc::format;
+use crate::params::{Params as _, WhenFull, too_small};
+use crate::remote::{Ordered, stored};
+use crate::steps;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::append::runs_of;
+use super::common;
 use super::runs::Runs;
 
 mod params;
@@ -173,25 +174,8 @@ impl Build for Rsqf {
         Rsqf { runs: Runs::new(bins, params.slots.f, EXTRA), params, counts }
     }
 
-    fn read(params: Params, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs = Runs::from_bytes(blocks, slots, params.slots.f, EXTRA).map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
+    fn read(params: Params, reader: Reader<'_>) -> Result<Self> {
+        let (runs, counts) = common::read(&params, reader, |_, _| Ok(()))?;
         let filter = Rsqf { runs, params, counts };
         if !filter.fingerprints().is_sorted() {
             return Err(Error::format("its remainders are out of order"));
@@ -208,8 +192,7 @@ impl Grow for Rsqf {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
+        steps::fitting(self, renewed, capacity)
     }
 }
 
@@ -244,34 +227,20 @@ impl DigestFilter for Rsqf {
             // hash functions that a rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
-                // Half as many slots again always have room for one more key.
-                let size = growth(self.params, capacity.max(len), slots).next();
-                let (larger, more_slots) = size.expect("there is a next size")?;
+                let (larger, more_slots) = common::next_size(&self.params, &self.runs, capacity)?;
                 self.renewed(larger, more_slots, Some(digest), remote)?
             }
         };
         let Some(renewed) = renewed else { return Err(Error::Full { digest, len, capacity }) };
-        if renewed.runs.len() != len + 1 {
-            return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
-        }
-        remote.insert(digest).map_err(Error::Remote)?;
-        *self = renewed;
-        Ok(true)
+        steps::insert_renewed(self, renewed, digest, remote)
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
-            return Ok(false);
-        }
-        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
-        Ok(true)
+        steps::remove(self, digest, remote, Self::delete)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
-        if !self.contains(digest) {
-            return Ok(Adapted::Absent);
-        }
-        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+        steps::adapt(self, digest, remote)
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
@@ -287,12 +256,7 @@ impl DigestFilter for Rsqf {
     }
 
     fn stats(&self) -> Stats {
-        Stats {
-            len: self.runs.len(),
-            cells: self.runs.quotients(),
-            bits: self.runs.bits(),
-            ..self.counts
-        }
+        common::stats(&self.runs, self.counts)
     }
 
     fn description(&self) -> String {
@@ -300,41 +264,20 @@ impl DigestFilter for Rsqf {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.params.to_string());
-        writer.u64(self.runs.quotients() as u64);
-        writer.u64(self.runs.len() as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-        writer.block(self.runs.as_bytes());
-        writer.finish()
+        common::save(&self.params, &self.runs, &self.counts, &[])
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         self.runs.check()?;
-        // In digest order, filter and remote are the same list.
-        let mut held = self.fingerprints();
-        let mut stray = None;
-        remote
-            .visit(EVERY_DIGEST, &mut |digest| {
-                let Fingerprint { quotient, remainder } = self.fingerprint(digest);
-                if stray.is_none() && held.next() != Some((quotient, remainder)) {
-                    stray = Some(digest);
-                }
-            })
-            .map_err(|error| error.to_string())?;
-        if let Some(digest) = stray {
-            return Err(format!("{digest:?} is stored and has no fingerprint of its own"));
-        }
-        match held.count() {
-            0 => Ok(()),
-            left => Err(format!("{left} fingerprints belong to no stored key")),
-        }
+        common::check_owners(self.fingerprints(), remote, |digest, (quotient, remainder)| {
+            self.fingerprint(digest) == Fingerprint { quotient, remainder }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use super::*;

@@ -1,13 +1,11 @@
 //! What a variant makes of the adaptive quotient filter.
 
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::word::Words;
-use crate::error::Error;
 
 use super::block::{Bytes, SLOTS, Within};
-use super::params::Adapting;
+use super::params::Quotient;
 use super::place::Place;
 use super::runs::Runs;
 
@@ -61,7 +59,7 @@ pub trait Rule: Clone {
     type Symbol: Copy + Default + PartialEq;
 
     /// What a filter with this rule is made from.
-    type Params: Adapting + Default + FromStr<Err = Error>;
+    type Params: Quotient;
 
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;

@@ -25,11 +25,8 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::bytes::Candidates;
 use crate::bits::lanes::Lanes;
@@ -37,11 +34,11 @@ use crate::bits::word::{Words, low_bits};
 use crate::code::BlockCode;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, Value as _, Word, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Params as _, Valid, Value as _, Word, field};
 
 use super::block::{Bytes, SLOTS, Within};
-use super::params::{Adapting, Slots, validate_budget};
+use super::params::{Slots, validate_budget};
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule, number};
 use super::runs::Runs;
@@ -82,54 +79,36 @@ impl Word for Code {
 /// | `code` | the code of selectors: `general`, or the one `tuned` for `f=8` | `general` |
 /// | `spent` | a block that has learned all it can starts again (`reset`), with other hash functions (`reseed`) | `reset` |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
     budget: u32,
     code: Code,
     spent: WhenSpent,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { spent: WhenSpent::Reset, ..Params::RESEEDING }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "telescoping";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { spent: WhenSpent::Reset, ..Params::RESEEDING.0 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "telescoping"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![
-            field("f", f),
+        self.slots.fields([
             field("budget", &mut self.budget),
             field("code", &mut self.code),
             field("spent", &mut self.spent),
-            field("full", full),
-        ]
+        ])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -147,28 +126,10 @@ impl params::Params for Params {
         format!("telescoping{suffix}")
     }
 
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
     fn block_code(&self) -> Option<BlockCode> {
-        let rule = Telescoping::new(self);
+        let rule = Telescoping::new(&Valid(*self));
         let bits = (0..=rule.last()).map(|selector| rule.code.bits(selector)).collect();
         Some(BlockCode { budget: 8 * rule.code_bytes as u32, bits })
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, self.state_bytes())
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {
@@ -178,15 +139,19 @@ impl Adapting for Params {
 
 impl Params {
     /// The usual filter, with spent blocks that are reseeded.
-    pub(crate) const RESEEDING: Self =
-        Params { slots: Slots::USUAL, budget: 56, code: Code::General, spent: WhenSpent::Reseed };
+    pub(crate) const RESEEDING: Self = Valid(Values {
+        slots: Slots::USUAL,
+        budget: 56,
+        code: Code::General,
+        spent: WhenSpent::Reseed,
+    });
 
     /// The same filter with another answer to a spent block.
     ///
     /// # Errors
     /// [`Error::Spec`] where the budget is too small for an epoch.
     pub fn when_spent(self, spent: WhenSpent) -> Result<Self> {
-        params::Params::with(self, "spent", spent.text())
+        self.with("spent", spent.text())
     }
 }
 

@@ -5,18 +5,15 @@
 //! never end, so selectors go up to 255 before a block counts as spent.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::word::Words;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid};
 
 use super::block::{Bytes, SLOTS, Within};
-use super::params::{Adapting, Slots};
+use super::params::Slots;
 use super::place::Place;
 use super::rule::{Learned, MOST_STATE, Rule};
 use super::runs::Runs;
@@ -28,67 +25,33 @@ use super::telescoping::{next_selector, nth_remainder};
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "uncompressed";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { slots: Slots::USUAL };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "uncompressed"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("full", full)]
+        self.slots.fields([])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.slots.validate()
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, SLOTS)
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {

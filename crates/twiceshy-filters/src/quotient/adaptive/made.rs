@@ -6,7 +6,8 @@ use alloc::{format, vec};
 
 use super::super::append::runs_of;
 use super::super::block::{Layout, SLOTS};
-use super::super::params::Adapting as _;
+use super::super::common;
+use super::super::params::Quotient as _;
 use super::super::rule::Rule;
 use super::super::runs::Runs;
 use super::Adaptive;
@@ -16,8 +17,9 @@ use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::format::Reader;
 use crate::make::{Build, Grow, histogram};
-use crate::params::{MAX_BINS, Params as _, too_small};
+use crate::params::Params as _;
 use crate::remote::Ordered;
+use crate::steps;
 
 /// What becomes of what was learned.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,28 +93,12 @@ impl<R: Rule> Build for Adaptive<R> {
         Adaptive { rule: R::new(&params), runs, departed: Departed::default(), params, counts }
     }
 
-    fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            adaptations: reader.counter("the adaptations")?,
-            spent: reader.counter("the spent blocks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs = Runs::from_bytes(blocks, slots, params.slots().f, params.state_bytes())
-            .map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
+    fn read(params: R::Params, reader: Reader<'_>) -> Result<Self> {
+        let (runs, counts) = common::read(&params, reader, |reader, counts| {
+            counts.adaptations = reader.counter("the adaptations")?;
+            counts.spent = reader.counter("the spent blocks")?;
+            Ok(())
+        })?;
         let (rule, departed) = (R::new(&params), Departed::default());
         let filter = Adaptive { rule, runs, departed, params, counts };
         filter.check_states().map_err(Error::format)?;
@@ -150,7 +136,6 @@ impl<R: Rule> Grow for Adaptive<R> {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
+        steps::fitting(self, renewed, capacity)
     }
 }

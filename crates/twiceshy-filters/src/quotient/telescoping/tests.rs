@@ -81,7 +81,7 @@ fn blocks_are_spent_as_often_as_their_code_refuses_the_models() {
 fn no_remainder_is_overlooked() {
     let mut rng = Rng::new(3);
     for width in 1..=32 {
-        let spec = params::Params::with(Params::default(), "f", width).expect("a width");
+        let spec = Params::default().with("f", width).expect("a width");
         let rule = Telescoping::new(&spec);
         for _ in 0..300 {
             let place = Place::new(digest(&mut rng), 1000);
