@@ -45,6 +45,7 @@ pub mod internals {
     pub use crate::quotient::place::Place;
     pub use crate::quotient::rule::Rule as SlotRule;
     pub use crate::quotient::runs::Runs;
+    pub use crate::quotient::search::Search as SlotSearch;
 
     pub use crate::bits::prefetch::prefetch_address;
     pub use crate::catalogue::Visitor;

@@ -92,10 +92,10 @@ impl Spec {
         spec.visit(InFront)
     }
 
-    /// What [`AnyFilter::learned`] counts; `None` if nothing.
+    /// What [`AnyFilter::states`] counts; `None` if nothing.
     #[must_use]
-    pub fn learned_unit(&self) -> Option<&'static str> {
-        self.ask(|params| params.learned_unit())
+    pub fn state_unit(&self) -> Option<&'static str> {
+        self.ask(|params| params.state_unit())
     }
 
     /// The same filter with another value for one of its parameters.

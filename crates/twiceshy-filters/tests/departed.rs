@@ -1,4 +1,4 @@
-//! Keys that are removed and inserted again keep what they have learned: the false
+//! Keys that are removed and inserted again keep their slot states: the false
 //! positives that they were adapted to stay fixed.
 
 mod harness;
@@ -45,13 +45,13 @@ fn back(filter: &AnyFilter, fixed: &[Digest]) -> usize {
 }
 
 /// Every key is removed and inserted again, 20 at a time. They have a table of 7 buckets to
-/// themselves, of 16 entries each, and a twentieth of them or fewer have learned
-/// something: none is pushed out. All were back before keys were remembered.
+/// themselves, of 16 entries each, and a twentieth of them or fewer have adapted
+/// slots: none is pushed out. All were back before keys were remembered.
 #[test]
 fn keys_that_return_bring_no_false_positive_back() {
     for text in SPECS {
         let (mut filter, keys, fixed) = adapted(text);
-        let (bits, learned) = (filter.stats().bits, filter.learned());
+        let (bits, states) = (filter.stats().bits, filter.states());
         for some in keys.chunks(20) {
             for &key in some {
                 assert!(filter.remove(key).expect("in memory"), "{text}");
@@ -62,7 +62,7 @@ fn keys_that_return_bring_no_false_positive_back() {
             }
         }
         filter.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
-        assert_eq!(filter.learned(), learned, "{text}: what the keys have learned");
+        assert_eq!(filter.states(), states, "{text}: the slot states");
         assert_eq!(back(&filter, &fixed), 0, "{text}: of {}", fixed.len());
         let more = (filter.stats().bits - bits) as f64 / KEYS as f64;
         assert!(more > 0.0 && more < 0.2, "{text}: {more} bits per key");
@@ -82,7 +82,7 @@ fn of_too_many_keys_at_once_the_latest_are_remembered() {
             filter.insert(key).expect("room");
         }
         filter.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
-        let kept: usize = filter.learned()[1..].iter().sum();
+        let kept: usize = filter.states()[1..].iter().sum();
         assert!((100..=112).contains(&kept), "{text}: {kept} keys are remembered");
         let back = back(&filter, &fixed);
         assert!(back >= fixed.len() / 2 && back + 90 < fixed.len(), "{text}: {back} are back");

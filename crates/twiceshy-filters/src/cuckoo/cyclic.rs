@@ -191,7 +191,7 @@ impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
         Cyclic { ranges: (*params).into(), params: PhantomData }
     }
 
-    fn learned(filter: &Mirrored<Self>) -> Vec<usize> {
+    fn states(filter: &Mirrored<Self>) -> Vec<usize> {
         histogram(filter.selectors().map(|selector| selector as usize))
     }
 

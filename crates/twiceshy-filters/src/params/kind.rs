@@ -22,7 +22,7 @@ pub trait Kind: Copy + fmt::Debug + Eq + 'static {
     /// [`Params::adapts`].
     const ADAPTS: bool;
 
-    /// [`Params::learned_unit`].
+    /// [`Params::state_unit`].
     const STATE_UNIT: Option<&'static str> = None;
 
     /// The defaults.
@@ -174,7 +174,7 @@ impl<K: Kind> Params for Valid<K> {
         K::ADAPTS
     }
 
-    fn learned_unit(&self) -> Option<&'static str> {
+    fn state_unit(&self) -> Option<&'static str> {
         K::STATE_UNIT
     }
 

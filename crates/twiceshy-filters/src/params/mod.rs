@@ -82,10 +82,10 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     /// Whether the filter changes when it is told of a false positive.
     fn adapts(&self) -> bool;
 
-    /// What [`AnyFilter::learned`](crate::AnyFilter::learned) counts; `None` if nothing.
-    fn learned_unit(&self) -> Option<&'static str>;
+    /// What [`AnyFilter::states`](crate::AnyFilter::states) counts; `None` if nothing.
+    fn state_unit(&self) -> Option<&'static str>;
 
-    /// The code of what a block learns; `None` for filters without one.
+    /// The code of a block's state; `None` for filters without one.
     #[doc(hidden)]
     fn block_code(&self) -> Option<BlockCode>;
 

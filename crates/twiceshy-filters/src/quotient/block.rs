@@ -5,8 +5,8 @@
 //! Stein: "Telescoping Filter", section 5. One block, with remainders of `r` bits:
 //!
 //! ```text
-//! bytes   8            8          1        8 r                         extra
-//!         | occupieds  | runends  | offset | 64 remainders, packed      | a variant's |
+//! bytes   8            8          1        8 r                         up to 64
+//!         | occupieds  | runends  | offset | 64 remainders, packed      | state |
 //!           bit i:       bit i:     how far   slot i at bits i r to
 //!           quotient i   slot i     runs of   (i + 1) r, the lowest
 //!           has a run    ends a     earlier   bit first
@@ -14,10 +14,10 @@
 //!                                   reach
 //! ```
 //!
-//! 17 bytes for 64 slots are 2.125 bits a slot. Blocks follow each other without
+//! 17 bytes for 64 slots are 2.125 bits per slot. Blocks follow each other without
 //! gaps, so a remainder is one unaligned load of eight bytes; eight bytes of
 //! padding let the last be read like any other. This file knows where things
-//! are, not what they mean: that is [`super::runs`].
+//! are; [`super::runs`] knows what they mean, and a variant what its state means.
 
 mod bytes;
 mod shift;
@@ -45,10 +45,10 @@ const OFFSET: usize = RUNENDS + 8;
 const REMAINDERS: usize = OFFSET + 1;
 const PADDING: usize = 8;
 
-/// Where a variant's own bytes are in a block with remainders of a byte, and the
-/// bytes up to their eighth, which is a neighbour's where there are fewer.
-const BYTES_EXTRA: usize = REMAINDERS + SLOTS;
-const BYTES_BLOCK: usize = BYTES_EXTRA + 8;
+/// Where the state begins in a block with remainders of a byte, and the bytes up to the
+/// state's eighth, which belongs to the next block if the state is shorter.
+const BYTES_STATE: usize = REMAINDERS + SLOTS;
+const BYTES_BLOCK: usize = BYTES_STATE + 8;
 
 /// Blocks in one piece of memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(crate) struct Head {
     pub(crate) offset: u8,
 }
 
-/// Where blocks are in memory: for who asks for one ahead, and reads nothing.
+/// Where blocks are in memory: for callers that prefetch one and read nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The address of the first.
@@ -123,9 +123,9 @@ impl Within {
 
 impl Blocks {
     /// `count` blocks of empty slots, with remainders of `width` bits (1 to 32)
-    /// and `extra` bytes for a variant's own use.
-    pub(crate) fn new(count: usize, width: u32, extra: usize) -> Self {
-        let stride = Self::stride_for(width, extra);
+    /// and `state` bytes of state.
+    pub(crate) fn new(count: usize, width: u32, state: usize) -> Self {
+        let stride = Self::stride_for(width, state);
         let data = count.checked_mul(stride).expect("the blocks fit the address space");
         Blocks {
             bytes: filled(0, data + PADDING),
@@ -137,9 +137,9 @@ impl Blocks {
     }
 
     /// Bytes of a block.
-    fn stride_for(width: u32, extra: usize) -> usize {
+    fn stride_for(width: u32, state: usize) -> usize {
         assert!((1..=32).contains(&width), "remainders are 1 to 32 bits wide, not {width}");
-        REMAINDERS + 8 * width as usize + extra
+        REMAINDERS + 8 * width as usize + state
     }
 
     /// A load starts at a byte, up to seven bits before the remainder.
@@ -149,8 +149,8 @@ impl Blocks {
     }
 
     /// The most blocks that fit into `room` bits, padding included.
-    pub(crate) fn count_within(room: usize, width: u32, extra: usize) -> Option<usize> {
-        Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, extra))
+    pub(crate) fn count_within(room: usize, width: u32, state: usize) -> Option<usize> {
+        Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, state))
     }
 
     /// Blocks there are.
@@ -327,19 +327,19 @@ impl Blocks {
         }
     }
 
-    /// A variant's own bytes of a block.
+    /// The state of a block.
     #[inline(always)]
-    pub(crate) fn extra(&self, block: usize) -> &[u8] {
-        &self.bytes[self.extra_place(block)]
+    pub(crate) fn state(&self, block: usize) -> &[u8] {
+        &self.bytes[self.state_place(block)]
     }
 
-    pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
-        let place = self.extra_place(block);
+    pub(crate) fn state_mut(&mut self, block: usize) -> &mut [u8] {
+        let place = self.state_place(block);
         &mut self.bytes[place]
     }
 
     #[inline(always)]
-    fn extra_place(&self, block: usize) -> Range<usize> {
+    fn state_place(&self, block: usize) -> Range<usize> {
         block * self.stride + REMAINDERS + 8 * self.width as usize..(block + 1) * self.stride
     }
 
@@ -388,14 +388,14 @@ impl Blocks {
         Layout { start: self.bytes.as_ptr().addr(), quotients, stride: self.stride }
     }
 
-    /// Asks for the memory of a slot and its metadata ahead of their use.
+    /// Prefetches a slot and its metadata.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: usize) {
         prefetch(&self.bytes, slot / SLOTS * self.stride);
         self.prefetch_remainder(slot);
     }
 
-    /// Asks for all that a query of a quotient is likely to need: the metadata, and
+    /// Prefetches all that a query of a quotient is likely to need: the metadata, and
     /// the slots up to 32 further, as few runs are moved by more at a load of 0.95.
     /// Behind a block's last slot are the metadata of the next, which a run that goes
     /// on there needs as well.
@@ -407,13 +407,13 @@ impl Blocks {
         prefetch(&self.bytes, byte + 4 * self.width as usize);
     }
 
-    /// Asks for a variant's own bytes of a quotient's block.
+    /// Prefetches the state of a quotient's block.
     #[inline(always)]
-    pub(crate) fn prefetch_extra(&self, quotient: usize) {
+    pub(crate) fn prefetch_state(&self, quotient: usize) {
         prefetch(&self.bytes, (quotient / SLOTS + 1) * self.stride - 1);
     }
 
-    /// Asks for the memory of a slot.
+    /// Prefetches a slot.
     #[inline(always)]
     pub(crate) fn prefetch_remainder(&self, slot: usize) {
         prefetch(&self.bytes, self.place(slot).0);
@@ -426,8 +426,8 @@ impl Blocks {
 
     /// Blocks from bytes that [`Blocks::as_bytes`] gave. `None` when they are no
     /// whole number of blocks.
-    pub(crate) fn from_bytes(data: &[u8], width: u32, extra: usize) -> Option<Self> {
-        let stride = Self::stride_for(width, extra);
+    pub(crate) fn from_bytes(data: &[u8], width: u32, state: usize) -> Option<Self> {
+        let stride = Self::stride_for(width, state);
         if !data.len().is_multiple_of(stride) {
             return None;
         }

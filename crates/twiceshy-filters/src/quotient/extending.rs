@@ -4,8 +4,8 @@
 //! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5 and appendix C.4;
 //! a simplification of the broom filter of Bender et al. Extensions are the
 //! first bits of a digest's second word; those of a block are one arithmetic
-//! code. Remainders never change, so a spent block drops its extensions and asks
-//! nobody.
+//! code. Remainders never change, so a spent block drops its extensions without a look at
+//! the remote.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,15 +21,16 @@ use crate::params::{Field, Kind, Valid, field};
 use super::block::{Bytes, Within};
 use super::params::{Slots, validate_budget};
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule, number};
+use super::rule::{BlockState, MOST_STATE, Rule, number};
 use super::runs::Runs;
+use super::search::Search;
 
 /// The parameters of "extension".
 ///
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
-/// | `budget` | bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
+/// | `budget` | bits for the state of a block of 64 slots, a multiple of 8 to 128 | 56 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -90,21 +91,20 @@ fn extension(digest: Digest, length: u8) -> Extension {
 
 impl Rule for Extending {
     const REMAINDERS_CHANGE: bool = false;
-    const EVERY_QUERY_READS_STATE: bool = false;
 
-    type Symbol = Extension;
+    type SlotState = Extension;
     type Params = Params;
 
     fn new(params: &Params) -> Self {
         Extending { code: ExtensionCode::for_budget(params.budget), width: params.slots.f }
     }
 
-    fn decode(&self, state: &[u8]) -> Learned<Extension> {
-        Learned { epoch: 0, slots: self.code.decode(number(state)) }
+    fn decode(&self, state: &[u8]) -> BlockState<Extension> {
+        BlockState { epoch: 0, slots: self.code.decode(number(state)) }
     }
 
-    fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
-        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+    fn encode(&self, block_state: &BlockState<Extension>) -> Option<[u8; MOST_STATE]> {
+        let code = self.code.encode(&block_state.slots)?.to_le_bytes();
         let mut state = [0; MOST_STATE];
         state[..code.len()].copy_from_slice(&code);
         Some(state)
@@ -127,10 +127,18 @@ impl Rule for Extending {
         remainder == place.remainder(self.width) && held == extension(place.digest, held.length)
     }
 
-    fn apart(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
+    fn adapted(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
         let common = (query.digest.word(1) ^ stored.digest.word(1)).leading_zeros() as u8;
         (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
     }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
+        (0, self.code.decode_one(number(state), index))
+    }
+}
+
+impl Search for Extending {
+    const EVERY_QUERY_READS_STATE: bool = false;
 
     #[inline(always)]
     fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
@@ -145,7 +153,7 @@ impl Rule for Extending {
         run: Within,
         place: &Place,
     ) -> Option<bool> {
-        // The width that finding the run has asked for already.
+        // Finding the run has loaded this width already.
         runs.any_at_once(run, place.remainder(runs.width()))
     }
 
@@ -159,9 +167,5 @@ impl Rule for Extending {
             return Some(false);
         }
         self.code.starts_with_zeros(number(state), index + 1).then_some(true)
-    }
-
-    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
-        (0, self.code.decode_one(number(state), index))
     }
 }

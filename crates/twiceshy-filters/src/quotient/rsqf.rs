@@ -1,4 +1,4 @@
-//! The rank-and-select quotient filter, as it is: no adaptivity.
+//! The rank-and-select quotient filter, which does not adapt.
 //!
 //! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter"; Lee,
 //! McCauley, Singh, Stein: "Telescoping Filter", sections 2.1 and 5.
@@ -11,15 +11,13 @@
 //!                      high 64 bits of the product   low 64 bits
 //! ```
 //!
-//! So any number of slots will do, and the order of digests is the order of
-//! quotients and, within a run, of remainders: runs in the order of remainders
-//! *are* in digest order, with or without a remote, and the j-th slot of a run is
-//! the j-th digest of the quotient's range. Twice the slots move the remainder's
-//! first bit into the quotient, whatever the number of slots: the filter can
-//! double without its remote ([`Rsqf::doubled`]).
+//! So the number of slots is arbitrary, and digests are in the order of their quotients and,
+//! within a run, of their remainders: the j-th slot of a run is the j-th digest of the
+//! quotient's range, with or without a remote. Doubling the slots moves the first bit of each
+//! remainder into the quotient, so the filter doubles without its remote
+//! ([`Rsqf::doubled`]).
 //!
-//! Two keys with one fingerprint keep two slots, so that removing one never
-//! denies the other.
+//! Two keys with one fingerprint keep two slots, so removing one never denies the other.
 
 use crate::bits::word::tuned;
 use crate::digest::Digest;
@@ -44,8 +42,8 @@ mod whole;
 pub use params::Params;
 use queries::{Queries, Query};
 
-/// Bytes a block beside the remainders and their metadata: none.
-const EXTRA: usize = 0;
+/// Bytes of a block's state: nothing adapts.
+const NO_STATE: usize = 0;
 
 /// The rank-and-select quotient filter ("rsqf"), with an [`Ordered`] remote.
 ///
@@ -142,21 +140,21 @@ impl Rsqf {
         })
     }
 
-    /// A filter of all digests of the remote and `extra`, with this many slots;
-    /// `None` when they are too many.
+    /// A filter of all digests of the remote and `newcomer`, with this many slots;
+    /// `None` if there are more digests than slots.
     fn renewed(
         &self,
         capacity: usize,
         slots: usize,
-        extra: Option<Digest>,
+        newcomer: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let Some(runs) = runs_of(remote, slots, self.params.slots.f, EXTRA)? else {
+        let Some(runs) = runs_of(remote, slots, self.params.slots.f, NO_STATE)? else {
             return Ok(None);
         };
         let counts = Stats { capacity, ..Stats::default() };
         let mut fresh = Rsqf { runs, params: self.params, counts };
-        if extra.is_some_and(|digest| !fresh.add(digest)) {
+        if newcomer.is_some_and(|digest| !fresh.add(digest)) {
             return Ok(None);
         }
         fresh.counts.rebuilds = self.counts.rebuilds + 1;
@@ -171,7 +169,7 @@ impl Build for Rsqf {
     /// A filter's bins are its slots.
     fn empty(params: Params, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        Rsqf { runs: Runs::new(bins, params.slots.f, EXTRA), params, counts }
+        Rsqf { runs: Runs::new(bins, params.slots.f, NO_STATE), params, counts }
     }
 
     fn read(params: Params, reader: Reader<'_>) -> Result<Self> {

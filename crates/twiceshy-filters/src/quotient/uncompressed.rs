@@ -12,11 +12,12 @@ use crate::bits::word::Words;
 use crate::error::Result;
 use crate::params::{Field, Kind, Valid};
 
-use super::block::{Bytes, SLOTS, Within};
+use super::block::{SLOTS, Within};
 use super::params::Slots;
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{BlockState, MOST_STATE, Rule};
 use super::runs::Runs;
+use super::search::Search;
 use super::telescoping::{next_selector, nth_remainder};
 
 /// The parameters of "uncompressed".
@@ -69,21 +70,20 @@ pub struct Uncompressed {
 
 impl Rule for Uncompressed {
     const REMAINDERS_CHANGE: bool = true;
-    const EVERY_QUERY_READS_STATE: bool = true;
 
-    type Symbol = u8;
+    type SlotState = u8;
     type Params = Params;
 
     fn new(params: &Params) -> Self {
         Uncompressed { width: params.slots.f }
     }
 
-    fn decode(&self, state: &[u8]) -> Learned<u8> {
-        Learned { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
+    fn decode(&self, state: &[u8]) -> BlockState<u8> {
+        BlockState { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
     }
 
-    fn encode(&self, learned: &Learned<u8>) -> Option<[u8; MOST_STATE]> {
-        Some(learned.slots)
+    fn encode(&self, block_state: &BlockState<u8>) -> Option<[u8; MOST_STATE]> {
+        Some(block_state.slots)
     }
 
     fn depth(&self, selector: u8) -> u8 {
@@ -100,17 +100,24 @@ impl Rule for Uncompressed {
         nth_remainder(place.digest, first, selector.into(), self.width)
     }
 
-    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
+    fn adapted(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
         let remainders = |selector: u16| {
             [query, stored].map(|place| self.remainder(place, epoch, selector as u8))
         };
         next_selector(selector.into(), u8::MAX.into(), remainders).map(|selector| selector as u8)
     }
 
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
+        (0, state[index])
+    }
+}
+
+/// A slot may have any of 256 remainders: batches leave every occupied run open.
+impl Search for Uncompressed {
     #[inline(always)]
     fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| {
-            let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
+            let selector = runs.state(slot / SLOTS)[slot % SLOTS];
             runs.remainder(slot) == self.remainder(place, 0, selector)
         })
     }
@@ -126,17 +133,7 @@ impl Rule for Uncompressed {
         Some(self.may_be_in(words, runs, &run.slots(), place))
     }
 
-    /// A slot may have any of 256 remainders.
-    #[inline(always)]
-    fn may_be_among(&self, _: impl Words, _: Bytes, _: &Place) -> bool {
-        true
-    }
-
     fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         Some(remainder == self.remainder(place, 0, state[index]))
-    }
-
-    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
-        (0, state[index])
     }
 }

@@ -23,8 +23,8 @@ pub trait Rule: Copy + Sized {
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;
 
-    /// How much a filter has learned, as a histogram.
-    fn learned(_: &Mirrored<Self>) -> Vec<usize> {
+    /// [`AnyFilter::states`](crate::AnyFilter::states).
+    fn states(_: &Mirrored<Self>) -> Vec<usize> {
         Vec::new()
     }
 

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::ToString;
 
 use super::super::append::Appending;
-use super::{EXTRA, Fingerprint, Params, Rsqf};
+use super::{Fingerprint, NO_STATE, Params, Rsqf};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::Stats;
@@ -55,7 +55,7 @@ impl Rsqf {
 
     /// Runs of this filter's shape, to be written in order.
     fn appending(&self) -> Appending {
-        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
+        Appending::new(self.runs.quotients(), self.runs.width(), NO_STATE)
     }
 
     /// The same filter with twice the slots, made without the remote: the first
@@ -67,7 +67,7 @@ impl Rsqf {
         let width = self.runs.width() - 1;
         let params = self.params.with("f", width).ok()?;
         let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= MAX_BINS)?;
-        let mut appending = Appending::new(slots, width, EXTRA);
+        let mut appending = Appending::new(slots, width, NO_STATE);
         for (quotient, remainder) in self.fingerprints() {
             let top = remainder >> width;
             appending.append(2 * quotient + top as usize, remainder ^ top << width);
