@@ -37,8 +37,8 @@ pub(crate) const REBUILDS_PER_GROWTH: u64 = 1;
 /// Sizes that a full filter tries, the last five times the first.
 const MAX_GROWTHS: usize = 4;
 
-/// The parameters of one kind of filter, always within their limits: whoever changes
-/// one ([`FromStr`], [`Params::with`]) gets an error instead.
+/// The parameters of one kind of filter, always within their limits: other values
+/// ([`FromStr`], [`Params::with`]) are an error.
 ///
 /// ```
 /// use twiceshy_filters::quotient::telescoping;

@@ -120,7 +120,7 @@ impl<R: Search> Adaptive<R> {
         if read.contains(&query) {
             return Ok(Adapted::Stored);
         }
-        // Slots without an owner are taken out, and that needs certainty.
+        // Slots without an owner are removed, so the list has to be right.
         let range = self.range(query);
         let in_range = read.iter().all(|digest| range.contains(digest));
         let again = if read.len() == run.len() && in_range && read.is_sorted_by(|a, b| a < b) {
@@ -208,7 +208,7 @@ impl<R: Search> Adaptive<R> {
             })
     }
 
-    /// Whether the next key makes it grow, or is handed back.
+    /// Whether the next key makes the filter grow, or is handed back.
     fn is_full(&self) -> bool {
         let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
         self.runs.len() >= self.params.slots().full.most_keys(capacity, slots)
@@ -243,7 +243,7 @@ impl<R: Search> DigestFilter for Adaptive<R> {
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let place = self.place(digest);
-        // While the block is on its way the remote has time.
+        // The remote prepares while the block is loaded.
         self.runs.prefetch(place.quotient);
         remote.prepare(digest);
         if let Some(gap) = self.gap_among_untouched(&place)
@@ -333,8 +333,7 @@ impl<R: Search> DigestFilter for Adaptive<R> {
         self.fix(&place, &stored, remote)
     }
 
-    /// The digests that share its quotient: all that can make it a false
-    /// positive.
+    /// The digests with its quotient: only these can make it a false positive.
     fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
         let quotient = self.place(digest).quotient;
         digests_of(quotient..=quotient, self.runs.quotients())

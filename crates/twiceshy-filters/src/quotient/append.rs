@@ -13,8 +13,8 @@ use super::block::SLOTS;
 use super::place::Place;
 use super::runs::Runs;
 
-/// The runs of all digests of a remote, each with its first remainder; `None`
-/// when they are more than the slots.
+/// The runs of all digests of a remote, each with its first remainder; `None` if there are
+/// more digests than slots.
 pub(crate) fn runs_of(
     remote: &mut dyn Ordered,
     slots: usize,

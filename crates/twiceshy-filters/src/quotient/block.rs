@@ -54,13 +54,13 @@ const BYTES_BLOCK: usize = BYTES_STATE + 8;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     bytes: Vec<u8>,
-    /// Blocks there are: a division is a noticeable part of an insertion.
+    /// The number of blocks, stored: a division is a noticeable part of an insertion.
     count: usize,
     /// Bits of a remainder.
     width: u32,
     /// Bytes of a block.
     stride: usize,
-    /// As many remainders as one load is sure to have whole.
+    /// As many remainders as one load always has whole.
     lanes: Lanes,
 }
 
@@ -84,8 +84,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Where a quotient's metadata are, and where its run is as long as none before
-    /// it is in the way; with remainders of a byte, that is, as most have.
+    /// The addresses of a quotient's metadata and of its own slot, where its run is if no
+    /// earlier one is in the way. The second is right for remainders of a byte only.
     #[inline(always)]
     pub fn addresses(self, quotient: usize) -> [usize; 2] {
         let block = self.start.wrapping_add((quotient / SLOTS).wrapping_mul(self.stride));
@@ -153,13 +153,13 @@ impl Blocks {
         Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, state))
     }
 
-    /// Blocks there are.
+    /// The number of blocks.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Slots there are.
+    /// The number of slots.
     #[inline(always)]
     pub(crate) fn slots(&self) -> usize {
         self.count * SLOTS
@@ -185,8 +185,8 @@ impl Blocks {
         self.count += 1;
     }
 
-    /// What many queries see of them at once, where remainders have a byte and blocks
-    /// are not larger than one glance is good for.
+    /// The blocks for batches of queries; `None` unless remainders have a byte and blocks
+    /// are small enough.
     pub(crate) fn of_bytes(&self) -> Option<ByteBlocks<'_>> {
         let few = self.width == 8 && self.stride <= ByteBlocks::LARGEST;
         few.then(|| ByteBlocks::new(&self.bytes, self.stride))
@@ -246,8 +246,8 @@ impl Blocks {
         self.load(byte) >> shift & mask(self.width)
     }
 
-    /// The remainders of these slots, from the lowest bits up, and how many bits
-    /// they are; above them are others. `None` where one load does not have all.
+    /// The remainders of these slots, from the lowest bits up, and the number of their bits;
+    /// other bits are above. `None` if one load does not have all.
     #[inline(always)]
     fn load_slots(&self, slots: Within) -> Option<(u64, u32)> {
         if self.width == 8 {
@@ -265,8 +265,7 @@ impl Blocks {
         Some((word_at(eight, 0) >> (at % 8), bits as u32))
     }
 
-    /// These slots, of remainders of a byte; `None` where one load does not have
-    /// all.
+    /// These slots, with remainders of a byte; `None` if one load does not have all.
     #[inline(always)]
     pub(crate) fn load_bytes(&self, slots: Within) -> Option<Bytes> {
         debug_assert!(self.width == 8, "remainders of {} bits", self.width);
@@ -310,7 +309,7 @@ impl Blocks {
     pub(crate) fn count_up_to(&self, slots: Range<usize>, remainder: u64) -> usize {
         match self.load_slots(Within::of(&slots)) {
             Some((word, bits)) => self.lanes.count_up_to(word, remainder, bits) as usize,
-            // From the end, because what comes in order belongs there.
+            // From the end: digests inserted in order belong there.
             None => {
                 let more = slots.clone().rev().take_while(|&slot| self.remainder(slot) > remainder);
                 slots.len() - more.count()
@@ -383,7 +382,7 @@ impl Blocks {
         self.bytes[byte] = if value { old | bit } else { old & !bit };
     }
 
-    /// Where they are at this moment, with so many quotients.
+    /// Where the blocks are now, with so many quotients.
     pub(crate) fn layout(&self, quotients: usize) -> Layout {
         Layout { start: self.bytes.as_ptr().addr(), quotients, stride: self.stride }
     }
@@ -396,9 +395,9 @@ impl Blocks {
     }
 
     /// Prefetches all that a query of a quotient is likely to need: the metadata, and
-    /// the slots up to 32 further, as few runs are moved by more at a load of 0.95.
-    /// Behind a block's last slot are the metadata of the next, which a run that goes
-    /// on there needs as well.
+    /// the slots up to 32 further, since few runs are moved by more at a load of 0.95.
+    /// Behind a block's last slot are the metadata of the next block, which a run that
+    /// continues there needs as well.
     #[inline(always)]
     pub(crate) fn prefetch_run(&self, quotient: usize) {
         let (byte, _) = self.place(quotient);
@@ -424,8 +423,8 @@ impl Blocks {
         &self.bytes[..self.bytes.len() - PADDING]
     }
 
-    /// Blocks from bytes that [`Blocks::as_bytes`] gave. `None` when they are no
-    /// whole number of blocks.
+    /// Blocks from the bytes of [`Blocks::as_bytes`]; `None` if they are no whole number
+    /// of blocks.
     pub(crate) fn from_bytes(data: &[u8], width: u32, state: usize) -> Option<Self> {
         let stride = Self::stride_for(width, state);
         if !data.len().is_multiple_of(stride) {

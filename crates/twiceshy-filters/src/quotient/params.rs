@@ -12,7 +12,7 @@ use crate::cuckoo::bounds::target_load_permille;
 use crate::error::Error;
 use crate::params::{Field, Kind, Params, Shape, Valid, WhenFull, field, within};
 
-/// Slots: how large their remainders are, and what comes when none is left.
+/// Slots: the length of their remainders, and what a full filter does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Bits of a remainder.
@@ -45,7 +45,7 @@ impl Shape for Slots {
         self.f
     }
 
-    /// Poisson: a run has `load` remainders on average, and any number.
+    /// The length of a run is Poisson with mean `load`.
     fn first_pass_rate(&self, load: f64) -> f64 {
         -expm1(-load * exp2(-f64::from(self.f)))
     }
@@ -82,7 +82,7 @@ impl<K: Kind<Shape = Slots>> Quotient for Valid<K> {
     }
 }
 
-/// Whether a block's state can have so many bits: whole bytes, at least `least` bits.
+/// Whether a block's state can have this budget: whole bytes, `least` to 128 bits.
 pub(super) fn validate_budget(budget: u32, least: u32) -> Result<(), String> {
     within("budget", budget, least, 128)?;
     if !budget.is_multiple_of(8) {

@@ -67,7 +67,7 @@ pub struct Rsqf {
     counts: Stats,
 }
 
-/// Where a digest belongs: in order of digests, these are in order too.
+/// Where a digest belongs. Fingerprints are in the order of their digests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fingerprint {
     quotient: usize,
@@ -105,9 +105,8 @@ impl Rsqf {
         }
     }
 
-    /// Adds a digest's fingerprint without asking the remote, as a filter with
-    /// none would: a digest added twice has to be deleted twice. `false`, and
-    /// nothing has changed, when every slot is taken.
+    /// Adds a digest's fingerprint without asking the remote: a digest added twice has to be
+    /// deleted twice. `false`, and nothing changes, when every slot is taken.
     pub fn add(&mut self, digest: Digest) -> bool {
         let fingerprint = self.fingerprint(digest);
         self.put(fingerprint)
@@ -221,8 +220,8 @@ impl DigestFilter for Rsqf {
             return Ok(true);
         }
         let renewed = match self.params.slots.full {
-            // The order of digests is that of the remote: there are no other
-            // hash functions that a rebuild could try.
+            // Digests are in the remote's order: there are no other hash functions that a
+            // rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
                 let (larger, more_slots) = common::next_size(&self.params, &self.runs, capacity)?;

@@ -34,7 +34,7 @@ enum Move<S> {
 }
 
 impl<S> Move<S> {
-    /// The digest or the slot of before that will be in this slot.
+    /// Where the content of this slot will come from.
     fn source(&self, slot: usize) -> Source {
         match *self {
             Move::Insertion(Shift { from, .. }, digest, _) if slot == from => {
