@@ -147,7 +147,7 @@ impl Params {
     /// The same filter with another answer to a spent block.
     ///
     /// # Errors
-    /// [`Error::Spec`] where the budget is too small for an epoch.
+    /// [`Error::Spec`](crate::Error::Spec) where the budget is too small for an epoch.
     pub fn when_spent(self, spent: WhenSpent) -> Result<Self> {
         self.with("spent", spent.text())
     }
