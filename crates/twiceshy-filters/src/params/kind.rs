@@ -75,6 +75,13 @@ pub trait Kind: Copy + fmt::Debug + Eq + 'static {
         1
     }
 
+    /// [`Params::bins`], by default as many as the target load gives.
+    fn bins(&self, capacity: usize) -> u128 {
+        let per_bin = u128::from(self.cells_per_bin()) * u128::from(self.target_permille());
+        let step = self.bin_step() as u128;
+        (capacity as u128 * 1000).div_ceil(per_bin).div_ceil(step) * step
+    }
+
     /// Bytes of a block's state.
     fn state_bytes(&self) -> usize {
         0
@@ -192,6 +199,10 @@ impl<K: Kind> Params for Valid<K> {
 
     fn bin_step(&self) -> usize {
         self.0.bin_step()
+    }
+
+    fn bins(&self, capacity: usize) -> u128 {
+        self.0.bins(capacity)
     }
 
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {

@@ -106,17 +106,18 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     #[doc(hidden)]
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize>;
 
+    /// Bins of one table for `capacity` keys, however many.
+    #[doc(hidden)]
+    fn bins(&self, capacity: usize) -> u128;
+
     /// Bins of one table for `capacity` keys at the load we fill to.
     #[doc(hidden)]
     fn bins_for(&self, capacity: usize) -> Result<usize> {
         if capacity == 0 {
             return Err(Error::spec(self.to_string(), "a filter needs a capacity of at least 1"));
         }
-        let per_bin = u128::from(self.cells_per_bin()) * u128::from(self.target_permille());
-        let bins = (capacity as u128 * 1000).div_ceil(per_bin);
-        let step = self.bin_step() as u128;
-        let whole = bins.div_ceil(step) * step;
-        usize::try_from(whole).ok().filter(|&bins| bins <= MAX_BINS).ok_or_else(|| {
+        let bins = usize::try_from(self.bins(capacity));
+        bins.ok().filter(|&bins| bins <= MAX_BINS).ok_or_else(|| {
             Error::spec(
                 self.to_string(),
                 format!(
