@@ -43,7 +43,7 @@ use super::runs::{Gap, Runs};
 use super::search::Search;
 
 mod changes;
-mod departed;
+pub(crate) mod departed;
 mod growth;
 mod made;
 mod queries;

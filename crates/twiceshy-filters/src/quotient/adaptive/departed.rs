@@ -41,7 +41,7 @@ struct Bucket([u16; BUCKET]);
 
 /// The keys removed last, with the depth of each one's slot state.
 #[derive(Clone, Default)]
-pub(super) struct Departed {
+pub(crate) struct Departed {
     buckets: Vec<Bucket>,
     /// Entries in all buckets.
     len: usize,
@@ -49,13 +49,13 @@ pub(super) struct Departed {
 
 impl Departed {
     /// Memory held, in bits.
-    pub(super) fn bits(&self) -> usize {
+    pub(crate) fn bits(&self) -> usize {
         self.buckets.capacity() * size_of::<Bucket>() * 8
     }
 
     /// The depth of a key's slot state when it was removed in this epoch; 0 if unknown.
     #[inline]
-    pub(super) fn recall(&self, digest: Digest, epoch: u8) -> u8 {
+    pub(crate) fn recall(&self, digest: Digest, epoch: u8) -> u8 {
         if self.len == 0 {
             return 0;
         }
@@ -65,7 +65,7 @@ impl Departed {
     }
 
     /// Remembers a key that is removed from a filter of `slots` slots.
-    pub(super) fn remember(&mut self, digest: Digest, epoch: u8, depth: u8, slots: usize) {
+    pub(crate) fn remember(&mut self, digest: Digest, epoch: u8, depth: u8, slots: usize) {
         let depth = u16::from(depth);
         if !(1..=DEEPEST).contains(&depth) {
             return;
@@ -81,7 +81,7 @@ impl Departed {
     }
 
     /// Forgets a key that is back.
-    pub(super) fn forget(&mut self, digest: Digest, epoch: u8) {
+    pub(crate) fn forget(&mut self, digest: Digest, epoch: u8) {
         if self.len == 0 {
             return;
         }
@@ -101,7 +101,7 @@ impl Departed {
     }
 
     /// Every invariant: entries come first in their bucket, and all are counted.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let mut len = 0;
         for (index, Bucket(entries)) in self.buckets.iter().enumerate() {
             let taken = entries.iter().position(|&entry| entry == 0).unwrap_or(BUCKET);
