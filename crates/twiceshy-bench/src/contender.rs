@@ -36,11 +36,11 @@ pub trait Contender<I> {
         0
     }
 
-    /// From how many misses a key it is to learn before it is asked.
+    /// From how many misses per key it adapts to before it is asked.
     fn play(&mut self, _: usize) {}
 
-    /// Lets the filter learn before it is asked, where it is to.
-    fn learn(&mut self) -> Option<Learned> {
+    /// Adapts the filter before it is asked, if the entry says so.
+    fn adapt_first(&mut self) -> Option<Adaptations> {
         None
     }
 
@@ -58,9 +58,9 @@ pub trait Contender<I> {
     }
 }
 
-/// What learning took, and what it costs queries.
+/// What adapting took, and what it costs queries.
 #[derive(Clone, Copy)]
-pub struct Learned {
+pub struct Adaptations {
     /// The median time of telling it of a false positive, in nanoseconds.
     pub adapt_median: f64,
     /// Codes that a query of an absent key decodes, on average.

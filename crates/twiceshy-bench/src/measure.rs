@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::contender::{Contender, Entry, Learned};
+use crate::contender::{Adaptations, Contender, Entry};
 use crate::report::Progress;
 use crate::workload::{Item, Workload};
 
@@ -84,8 +84,8 @@ pub struct Series {
     pub load: Option<f64>,
     /// Keys moved, a stored key.
     pub kicks_per_key: Option<f64>,
-    /// What it learned before it was asked.
-    pub learned: Option<Learned>,
+    /// How it adapted before it was asked.
+    pub adaptations: Option<Adaptations>,
     /// Times, round by round.
     rounds: Vec<Times>,
 }
@@ -209,7 +209,7 @@ fn build<I: Item>(
     });
     series.stored = taken;
     series.refused = stored.len() - taken;
-    series.learned = filter.learn();
+    series.adaptations = filter.adapt_first();
     series.bits_per_key = filter.bits() as f64 / taken as f64;
     series.load = filter.load();
     series.kicks_per_key = filter.kicks().map(|kicks| kicks as f64 / taken as f64);

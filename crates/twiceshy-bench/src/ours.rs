@@ -7,7 +7,7 @@ use twiceshy_filters::internals::{Build, InMemory, Visitor, visit};
 use twiceshy_filters::quotient::Rsqf;
 use twiceshy_filters::{Digest, DigestFilter, KeyHasher, Params as _, Spec};
 
-use crate::contender::{Contender, Entry, Learned, count, taken};
+use crate::contender::{Adaptations, Contender, Entry, count, taken};
 use crate::measure::{median, time};
 use crate::workload::Item;
 
@@ -69,7 +69,7 @@ pub fn entry_as_large<I: Item>(text: &str, name: &str, digester: impl Digester<I
 }
 
 /// The same, asked for so many absent keys a stored one before it is timed.
-pub fn entry_learned<I: Item>(
+pub fn entry_adapted<I: Item>(
     text: &str,
     name: &str,
     capacity: usize,
@@ -290,7 +290,7 @@ where
         self.misses = misses;
     }
 
-    fn learn(&mut self) -> Option<Learned> {
+    fn adapt_first(&mut self) -> Option<Adaptations> {
         if self.misses == 0 {
             return None;
         }
@@ -308,7 +308,7 @@ where
         }
         let sample = (queries..queries + 100_000).map(|query| hasher.digest(query.to_le_bytes()));
         let decodes: usize = sample.map(|digest| self.filter.decodes(digest)).sum();
-        Some(Learned { adapt_median: median(times)?, decodes: decodes as f64 / 1e5 })
+        Some(Adaptations { adapt_median: median(times)?, decodes: decodes as f64 / 1e5 })
     }
 
     fn bits(&self) -> usize {

@@ -54,10 +54,10 @@ const ADAPTIVE: [(&str, Option<[f64; 2]>); 5] = [
 ];
 /// What an insertion of a telescoping filter with its remote may take of [`RSQF`]'s.
 const INSERT_MOST: f64 = 2.5;
-/// Distinct misses a stored key that they learn from.
+/// Distinct misses per stored key that they adapt to.
 const MISSES: usize = 5;
 
-fn learned_name(text: &str) -> String {
+fn adapted_name(text: &str) -> String {
     format!("{text}, {MISSES} misses a key")
 }
 
@@ -67,7 +67,7 @@ pub fn entries(slots: usize) -> Vec<Entry<Digest>> {
     let mut all = vec![ours::entry_for(RSQF, capacity, Ready), peers::qfilter_for(capacity)];
     for (text, _) in ADAPTIVE {
         all.push(ours::entry_for(text, capacity, Ready));
-        all.push(ours::entry_learned(text, &learned_name(text), capacity, MISSES, Ready));
+        all.push(ours::entry_adapted(text, &adapted_name(text), capacity, MISSES, Ready));
     }
     all
 }
@@ -88,7 +88,7 @@ pub fn bars(slots: usize) -> Vec<Bar> {
         let insert = (text == "telescoping:f=8").then_some(INSERT_MOST);
         bars.push(Bar::new(text, Op::Insert, RSQF, insert));
         bars.push(Bar::new(text, Op::Negative, RSQF, most.map(|[most, _]| most)));
-        bars.push(Bar::new(&learned_name(text), Op::Negative, RSQF, most.map(|[_, most]| most)));
+        bars.push(Bar::new(&adapted_name(text), Op::Negative, RSQF, most.map(|[_, most]| most)));
         bars.push(Bar::within(text, Op::Batch, Op::Negative, batch));
     }
     bars
@@ -105,7 +105,7 @@ pub fn tables(keys: usize, plan: &Plan<'_>, report: &mut Report) {
         report.table(&tables::times(&title, &series));
         let title = format!("Ratios at a load of {percent} %");
         report.table(&tables::ratios(&title, &series, &bars(slots)));
-        report.table(&tables::learned(&format!("Adapting at a load of {percent} %"), &series));
+        report.table(&tables::adaptations(&format!("Adapting at a load of {percent} %"), &series));
     }
 }
 

@@ -227,11 +227,11 @@ pub fn times(title: &str, series: &[Series]) -> Table {
 
 /// What telling a filter of a false positive takes, and how often its queries
 /// have to decode.
-pub fn learned(title: &str, series: &[Series]) -> Table {
+pub fn adaptations(title: &str, series: &[Series]) -> Table {
     let mut table = Table::new(title, &["filter", "adapt, median ns", "codes decoded a query"]);
     for of in series {
-        if let Some(learned) = of.learned {
-            let (adapt, decodes) = (learned.adapt_median, learned.decodes);
+        if let Some(adaptations) = of.adaptations {
+            let (adapt, decodes) = (adaptations.adapt_median, adaptations.decodes);
             table.row([of.name.clone(), format!("{adapt:.0}"), format!("{decodes:.4}")]);
         }
     }

@@ -146,18 +146,18 @@ fn build_query_adapt_query_without_a_false_negative() {
 }
 
 #[test]
-fn what_was_learned_is_counted_key_by_key() {
+fn slot_states_are_counted_key_by_key() {
     for spec in ["telescoping:f=6", "uncompressed:f=6", "extension:f=6", "cyclic:f=8,s=2"] {
         let folder = Folder::with_filter(spec);
-        let learned = |folder: &Folder| -> Vec<u64> {
+        let states = |folder: &Folder| -> Vec<u64> {
             let report = folder.json("inspect f");
-            let counts = report["learned"].as_array().expect("a histogram");
+            let counts = report["states"].as_array().expect("a histogram");
             counts.iter().map(|count| count.as_u64().expect("a number")).collect()
         };
-        assert_eq!(learned(&folder), [STORED as u64], "{spec}");
+        assert_eq!(states(&folder), [STORED as u64], "{spec}");
         folder.write("list", folder.maybe("absent").join("\n"));
         folder.run("adapt f --false-positives list");
-        let after = learned(&folder);
+        let after = states(&folder);
         assert_eq!(after.iter().sum::<u64>(), STORED as u64, "{spec}: {after:?}");
         assert!(after.len() > 1 && after[1..].iter().sum::<u64>() > 0, "{spec}: {after:?}");
         let text = lines(&folder.run("inspect f"));
@@ -174,7 +174,7 @@ fn a_filter_that_does_not_adapt_says_so() {
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let expected = format!("{} could not be fixed", wrong.len());
     assert!(lines(&output)[0].contains(&expected), "{:?}", lines(&output));
-    assert_eq!(folder.json("inspect f")["learned"], Value::Array(vec![]));
+    assert_eq!(folder.json("inspect f")["states"], Value::Array(vec![]));
     folder.check_no_false_negative();
 }
 

@@ -113,13 +113,12 @@ impl AnyFilter {
         self.whole.accesses()
     }
 
-    /// How much was learned from false positives, as a histogram: entry `i` is the number
-    /// of [units](Spec::learned_unit) that have learned `i`, such as stored keys with
-    /// selector `i`. Empty for a filter that has nothing of the kind. For statistics: it
-    /// reads all of the filter.
+    /// How far the filter has adapted, as a histogram: entry `i` counts the
+    /// [units](Spec::state_unit) in state `i`, such as stored keys with selector `i`.
+    /// Empty for filters without such states. For statistics: it reads the whole filter.
     #[must_use]
-    pub fn learned(&self) -> Vec<usize> {
-        self.whole.learned()
+    pub fn states(&self) -> Vec<usize> {
+        self.whole.states()
     }
 
     /// Verifies every invariant; for tests and fuzzers.
@@ -175,7 +174,7 @@ trait Whole {
     fn grow(&mut self, capacity: usize) -> Result<()>;
     fn rebuild(&mut self) -> Result<()>;
     fn stats(&self) -> Stats;
-    fn learned(&self) -> Vec<usize>;
+    fn states(&self) -> Vec<usize>;
     fn accesses(&self) -> Accesses;
     fn save(&self) -> (Vec<u8>, Vec<u8>);
     fn check(&mut self) -> Result<(), String>;
@@ -219,8 +218,8 @@ impl<F: Build, M: InMemory<F::Remote>> Whole for Pair<F, M> {
         self.filter.stats()
     }
 
-    fn learned(&self) -> Vec<usize> {
-        self.filter.learned()
+    fn states(&self) -> Vec<usize> {
+        self.filter.states()
     }
 
     fn accesses(&self) -> Accesses {

@@ -102,7 +102,7 @@ pub trait DigestFilter: sealed::Sealed {
     }
 
     /// Builds the filter again from its remote for `capacity` keys. Adaptive
-    /// quotient filters keep what they have learned; others take new hash
+    /// quotient filters keep their slot states; others take new hash
     /// functions and forget it.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ pub struct Stats {
     pub bits: usize,
     /// False positives it was told of and fixed.
     pub adaptations: u64,
-    /// Blocks of slots that had learned all they could and forgot it.
+    /// Blocks whose budget was spent, and that forgot their state.
     pub spent: u64,
     /// Times it was built again, with new hash functions or larger.
     pub rebuilds: u64,

@@ -64,7 +64,7 @@ impl KeyFilter {
     /// for digest in digests {
     ///     filter.insert(digest)?;
     /// }
-    /// assert_eq!(filter.learned(), [1000]); // nothing yet, for all of them
+    /// assert_eq!(filter.states(), [1000]); // nothing yet, for all of them
     /// let filter = KeyFilter::from_parts(hasher, filter);
     /// assert!(filter.contains("key 7"));
     /// // Without the hasher, a saved filter can be looked at.

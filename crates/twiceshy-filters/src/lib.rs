@@ -31,6 +31,7 @@ pub mod quotient;
 pub mod remote;
 mod rng;
 mod spec;
+mod steps;
 
 /// What crate `twiceshy` needs beside the public interface; it may change with any release.
 #[doc(hidden)]
@@ -41,10 +42,11 @@ pub mod internals {
     pub use crate::cuckoo::mirrored::Rule as CellRule;
     pub use crate::cuckoo::params::Cuckoo;
     pub use crate::cuckoo::partial::Pairing;
-    pub use crate::quotient::params::Adapting;
+    pub use crate::quotient::params::Quotient;
     pub use crate::quotient::place::Place;
     pub use crate::quotient::rule::Rule as SlotRule;
     pub use crate::quotient::runs::Runs;
+    pub use crate::quotient::search::Search as SlotSearch;
 
     pub use crate::bits::prefetch::prefetch_address;
     pub use crate::catalogue::Visitor;
@@ -54,6 +56,7 @@ pub mod internals {
     pub use crate::make::{Build, Grow};
     pub use crate::memory::InMemory;
     pub use crate::ordered::{OrderedFilter, load_ordered, ordered};
+    pub use crate::params::{Kind, Shape};
     pub use crate::quotient::Layout;
     pub use crate::rng::Rng;
     pub use crate::spec::{block_code, visit};
@@ -65,4 +68,4 @@ pub use digest::{Digest, KeyHasher};
 pub use error::{Error, RemoteError, Result};
 pub use filter::{Adapted, DigestFilter, Stats};
 pub use keyed::KeyFilter;
-pub use params::{Params, WhenFull};
+pub use params::{Params, Valid, WhenFull};

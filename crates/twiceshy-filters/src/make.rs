@@ -28,21 +28,21 @@ pub trait Build: DigestFilter + Sized {
     /// What it was made from.
     fn params(&self) -> Self::Params;
 
-    /// How much it has learned: [`AnyFilter::learned`](crate::AnyFilter::learned).
-    fn learned(&self) -> Vec<usize> {
+    /// [`AnyFilter::states`](crate::AnyFilter::states).
+    fn states(&self) -> Vec<usize> {
         Vec::new()
     }
 
-    /// How many codes a query has to decode, which most do not at all.
+    /// How many codes a query decodes: none for most queries.
     fn decodes(&self, _: Digest) -> usize {
         0
     }
 }
 
-/// A filter whose remote is the bare set of digests: another can be built from
-/// it while the first one answers.
+/// A filter whose remote is the bare set of digests: a larger one can be built from that
+/// set while the first one answers.
 pub trait Grow: Build + DigestFilter<Remote = dyn Ordered> {
-    /// Where its blocks are, if it has them in the order of digests.
+    /// Where its blocks are, if they are in the order of digests.
     fn layout(&self) -> Option<Layout> {
         None
     }
@@ -71,7 +71,7 @@ pub(crate) fn load<F: Build>(bytes: &[u8]) -> Result<F> {
     F::read(params::in_file(&reader)?, reader)
 }
 
-/// How often each number comes.
+/// Counts how often each number comes.
 pub(crate) fn histogram(numbers: impl Iterator<Item = usize>) -> Vec<usize> {
     let mut counts = Vec::new();
     for number in numbers {

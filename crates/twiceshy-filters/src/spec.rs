@@ -85,17 +85,17 @@ impl Spec {
     }
 
     /// Whether it can stand in front of a store that is read in the order of digests, as a
-    /// guard's is. Other filters can be used alone only, with their remote in memory.
+    /// guard's is. Other filters need their remote in memory.
     #[must_use]
     pub fn guards_a_store(&self) -> bool {
         let mut spec = *self;
         spec.visit(InFront)
     }
 
-    /// What [`AnyFilter::learned`] counts; `None` if nothing.
+    /// What [`AnyFilter::states`] counts; `None` if nothing.
     #[must_use]
-    pub fn learned_unit(&self) -> Option<&'static str> {
-        self.ask(|params| params.learned_unit())
+    pub fn state_unit(&self) -> Option<&'static str> {
+        self.ask(|params| params.state_unit())
     }
 
     /// The same filter with another value for one of its parameters.
@@ -223,12 +223,12 @@ impl Spec {
         }
         Err(Error::spec(
             self.to_string(),
-            format!("{bits} bits a key are too few for {keys} keys; allow more"),
+            format!("{bits} bits per key are too few for {keys} keys; allow more"),
         ))
     }
 
-    /// Whether one filter can have room for `capacity` keys, as far as its hash functions
-    /// go; nobody knows yet whether there is memory for it.
+    /// Whether the hash functions of one filter suffice for `capacity` keys. Whether there
+    /// is memory for it is another question.
     ///
     /// # Errors
     /// [`Error::Spec`] for a capacity that is zero or too large.

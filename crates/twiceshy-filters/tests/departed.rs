@@ -1,14 +1,13 @@
-//! Keys that are removed and inserted again keep what they have learned: the false
+//! Keys that are removed and inserted again keep their slot states: the false
 //! positives that they were adapted to stay fixed.
 
 mod harness;
 
-use std::ops::RangeInclusive;
-
+use harness::failing::{Failing, Fuse};
 use harness::{Random, parsed};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
-use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, RemoteError, Spec};
+use twiceshy_filters::remote::{MemorySet, Ordered};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, Spec};
 
 const KEYS: usize = 10_000;
 
@@ -46,13 +45,13 @@ fn back(filter: &AnyFilter, fixed: &[Digest]) -> usize {
 }
 
 /// Every key is removed and inserted again, 20 at a time. They have a table of 7 buckets to
-/// themselves, of 16 entries each, and a twentieth of them or fewer have learned
-/// something: none is pushed out. All were back before keys were remembered.
+/// themselves, of 16 entries each, and a twentieth of them or fewer have adapted
+/// slots: none is pushed out. All were back before keys were remembered.
 #[test]
 fn keys_that_return_bring_no_false_positive_back() {
     for text in SPECS {
         let (mut filter, keys, fixed) = adapted(text);
-        let (bits, learned) = (filter.stats().bits, filter.learned());
+        let (bits, states) = (filter.stats().bits, filter.states());
         for some in keys.chunks(20) {
             for &key in some {
                 assert!(filter.remove(key).expect("in memory"), "{text}");
@@ -63,7 +62,7 @@ fn keys_that_return_bring_no_false_positive_back() {
             }
         }
         filter.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
-        assert_eq!(filter.learned(), learned, "{text}: what the keys have learned");
+        assert_eq!(filter.states(), states, "{text}: the slot states");
         assert_eq!(back(&filter, &fixed), 0, "{text}: of {}", fixed.len());
         let more = (filter.stats().bits - bits) as f64 / KEYS as f64;
         assert!(more > 0.0 && more < 0.2, "{text}: {more} bits per key");
@@ -83,7 +82,7 @@ fn of_too_many_keys_at_once_the_latest_are_remembered() {
             filter.insert(key).expect("room");
         }
         filter.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
-        let kept: usize = filter.learned()[1..].iter().sum();
+        let kept: usize = filter.states()[1..].iter().sum();
         assert!((100..=112).contains(&kept), "{text}: {kept} keys are remembered");
         let back = back(&filter, &fixed);
         assert!(back >= fixed.len() / 2 && back + 90 < fixed.len(), "{text}: {back} are back");
@@ -142,58 +141,12 @@ fn returning_keys_are_never_denied() {
     }
 }
 
-/// A remote that fails once, after so many accesses.
-struct Failing {
-    memory: MemorySet,
-    left: Option<u32>,
-}
-
-impl Failing {
-    fn burn(&mut self) -> Result<(), RemoteError> {
-        match self.left.as_mut() {
-            Some(0) => {
-                self.left = None;
-                Err("unplugged".into())
-            }
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl Ordered for Failing {
-    fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.insert(digest)
-    }
-
-    fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-        self.burn()?;
-        self.memory.remove(digest)
-    }
-
-    fn visit(
-        &mut self,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest),
-    ) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit(range, visitor)
-    }
-
-    fn accesses(&self) -> Accesses {
-        self.memory.accesses()
-    }
-}
-
 /// A removal or an insertion that failed is tried again, and nothing was lost: the
 /// key's false positive stays fixed, wherever the remote failed.
 fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F) -> u32 {
     let mut random = Random(11);
-    let mut remote = Failing { memory: MemorySet::new(), left: None };
+    let fuse = Fuse::default();
+    let mut remote = Failing { memory: MemorySet::new(), fuse: fuse.clone() };
     let keys = random.digests(1000);
     for &key in &keys {
         filter.insert(key, &mut remote).expect("room");
@@ -206,8 +159,8 @@ fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F)
     let mut failures = 0;
     for &key in &keys {
         for insertion in [false, true] {
-            for access in 0.. {
-                remote.left = Some(access);
+            for access in 1.. {
+                fuse.set(access);
                 let outcome = if insertion {
                     filter.insert(key, &mut remote)
                 } else {
@@ -222,7 +175,7 @@ fn failures_forget_nothing<F: DigestFilter<Remote = dyn Ordered>>(mut filter: F)
                     Err(error) => panic!("{error}"),
                 }
             }
-            remote.left = None;
+            fuse.set(0);
         }
     }
     filter.check(&mut remote).expect("every invariant holds");

@@ -3,131 +3,17 @@
 
 mod harness;
 
-use std::cell::Cell;
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
-use std::rc::Rc;
 
-use harness::{Random, parsed};
+use harness::failing::{Failing, Fuse};
+use harness::{Random, made, parsed};
 use twiceshy_filters::broom::{Broom, FaithfulBroom};
 use twiceshy_filters::cuckoo::{
     Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping, Varying,
 };
 use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
-use twiceshy_filters::remote::{
-    Accesses, Entry, Indexed, MemoryIndex, MemoryMirror, MemorySet, Mirror, Ordered,
-};
-use twiceshy_filters::{Adapted, Digest, DigestFilter, Error, RemoteError};
-
-/// Accesses until the remote fails once; zero: it does not.
-type Fuse = Rc<Cell<u32>>;
-
-struct Failing<M> {
-    memory: M,
-    fuse: Fuse,
-}
-
-impl<M> Failing<M> {
-    fn burn(&self) -> Result<(), RemoteError> {
-        match self.fuse.get() {
-            0 => Ok(()),
-            1 => {
-                self.fuse.set(0);
-                Err("unplugged".into())
-            }
-            left => {
-                self.fuse.set(left - 1);
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Mirror for Failing<MemoryMirror> {
-    fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError> {
-        self.burn()?;
-        self.memory.get(cell)
-    }
-
-    fn put(&mut self, writes: &[(usize, Option<Digest>)]) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.put(writes)
-    }
-
-    fn replace(&mut self, layout: MemoryMirror) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.replace(layout)
-    }
-
-    fn visit(&mut self, visitor: &mut dyn FnMut(Digest)) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit(visitor)
-    }
-
-    fn accesses(&self) -> Accesses {
-        Mirror::accesses(&self.memory)
-    }
-}
-
-impl Indexed for Failing<MemoryIndex> {
-    fn put(&mut self, removed: &[Entry], added: &[Entry]) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.put(removed, added)
-    }
-
-    fn replace(&mut self, entries: &[Entry]) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.replace(entries)
-    }
-
-    fn visit(
-        &mut self,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest),
-    ) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit(range, visitor)
-    }
-
-    fn visit_index(
-        &mut self,
-        function: u64,
-        addresses: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest),
-    ) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit_index(function, addresses, visitor)
-    }
-
-    fn accesses(&self) -> Accesses {
-        Indexed::accesses(&self.memory)
-    }
-}
-
-impl Ordered for Failing<MemorySet> {
-    fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.insert(digest)
-    }
-
-    fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
-        self.burn()?;
-        self.memory.remove(digest)
-    }
-
-    fn visit(
-        &mut self,
-        range: RangeInclusive<Digest>,
-        visitor: &mut dyn FnMut(Digest),
-    ) -> Result<(), RemoteError> {
-        self.burn()?;
-        self.memory.visit(range, visitor)
-    }
-
-    fn accesses(&self) -> Accesses {
-        Ordered::accesses(&self.memory)
-    }
-}
+use twiceshy_filters::remote::{Indexed, MemoryIndex, MemoryMirror, MemorySet, Mirror, Ordered};
+use twiceshy_filters::{Adapted, DigestFilter, Error};
 
 /// Random operations, every third of which meets a failure after a few
 /// accesses. Returns how many errors of the remote came back.
@@ -203,53 +89,23 @@ fn a_failed_access_changes_nothing() {
             let named = |text: &str| format!("{text}f={f},full={full}");
             let random = &mut random;
             let failures = [
-                ordered(Plain::new(&parsed(&named("plain:")), 100).expect("a filter"), random),
+                ordered(made::<Plain>(&named("plain:"), 100), random),
+                ordered(made::<Simplified>(&named("simplified:stash=3,"), 9), random),
+                mirrored(made::<PlainFull>(&named("plain-full:"), 100), random),
+                mirrored(made::<Cyclic>(&named("cyclic:"), 100), random),
+                mirrored(made::<Varying>(&named("varying:r=1,"), 100), random),
+                mirrored(made::<Swapping>(&named("swapping:"), 100), random),
+                mirrored(made::<Cuckooing>(&named("cuckooing:moves=2,"), 100), random),
+                ordered(made::<Rsqf>(&named("rsqf:"), 100), random),
+                ordered(made::<Telescoping>(&named("telescoping:budget=16,"), 100), random),
                 ordered(
-                    Simplified::new(&parsed(&named("simplified:stash=3,")), 9).expect("a filter"),
+                    made::<Telescoping>(&named("telescoping:budget=24,spent=reseed,"), 100),
                     random,
                 ),
-                mirrored(
-                    PlainFull::new(&parsed(&named("plain-full:")), 100).expect("a filter"),
-                    random,
-                ),
-                mirrored(Cyclic::new(&parsed(&named("cyclic:")), 100).expect("a filter"), random),
-                mirrored(
-                    Varying::new(&parsed(&named("varying:r=1,")), 100).expect("a filter"),
-                    random,
-                ),
-                mirrored(
-                    Swapping::new(&parsed(&named("swapping:")), 100).expect("a filter"),
-                    random,
-                ),
-                mirrored(
-                    Cuckooing::new(&parsed(&named("cuckooing:moves=2,")), 100).expect("a filter"),
-                    random,
-                ),
-                ordered(Rsqf::new(&parsed(&named("rsqf:")), 100).expect("a filter"), random),
-                ordered(
-                    Telescoping::new(&parsed(&named("telescoping:budget=16,")), 100)
-                        .expect("a filter"),
-                    random,
-                ),
-                ordered(
-                    Telescoping::new(&parsed(&named("telescoping:budget=24,spent=reseed,")), 100)
-                        .expect("a filter"),
-                    random,
-                ),
-                ordered(
-                    Uncompressed::new(&parsed(&named("uncompressed:")), 100).expect("a filter"),
-                    random,
-                ),
-                ordered(
-                    Extending::new(&parsed(&named("extension:budget=16,")), 100).expect("a filter"),
-                    random,
-                ),
-                ordered(Broom::new(&parsed(&named("broom:")), 100).expect("a filter"), random),
-                indexed(
-                    FaithfulBroom::new(&parsed(&named("broom:form=faithful,")), 100)
-                        .expect("a filter"),
-                    random,
-                ),
+                ordered(made::<Uncompressed>(&named("uncompressed:"), 100), random),
+                ordered(made::<Extending>(&named("extension:budget=16,"), 100), random),
+                ordered(made::<Broom>(&named("broom:"), 100), random),
+                indexed(made::<FaithfulBroom>(&named("broom:form=faithful,"), 100), random),
             ];
             // The test proves nothing where the remote never failed.
             assert!(failures.iter().all(|&count| count > 20), "{full} {f}: {failures:?}");

@@ -301,8 +301,8 @@ fn selectors_are_distributed_as_in_the_exact_model() {
         let mut coded = Telescoping::new(&wide, KEYS).expect("a capacity");
         saturate(&mut coded, per_key, &mut random);
         assert_eq!(coded.stats().spent, 0);
-        let plain: Vec<u32> = plain.symbols().map(u32::from).collect();
-        let coded: Vec<u32> = coded.symbols().map(u32::from).collect();
+        let plain: Vec<u32> = plain.slot_states().map(u32::from).collect();
+        let coded: Vec<u32> = coded.slot_states().map(u32::from).collect();
         for (name, selectors) in [("uncompressed", plain), ("telescoping", coded)] {
             assert_eq!(selectors.len(), KEYS);
             for k in 1..=3 {

@@ -91,7 +91,7 @@ fn keys_inserted_and_removed_after_heavy_traffic_are_answered_right() {
     }
 }
 
-/// What was learned is in the file, and moves with its slots.
+/// Slot states are in the file, and move with their slots.
 #[test]
 fn fixed_queries_stay_fixed_over_saving_and_shifting() {
     for text in ["telescoping:f=8", "uncompressed:f=6", "extension:f=8,budget=128"] {
@@ -152,7 +152,7 @@ fn reseeding_does_not_bring_old_false_positives_back() {
         (back, fixed)
     };
     let (back, fixed) = came_back("telescoping:f=8");
-    // All but those of slots that had learned twice, or take part in the fix.
+    // All but those of slots that had adapted twice, or take part in the fix.
     assert!(2 * back > fixed, "reset: {back} of {fixed}");
     let (back, fixed) = came_back("telescoping:f=8,spent=reseed");
     assert!(fixed < 2100 && back < 50, "reseed: {back} of {fixed}");
@@ -401,7 +401,7 @@ fn a_description_cannot_be_changed_to_an_impossible_one() {
 /// keys of its run whose first remainder is cut elsewhere, say 1/64: more than
 /// 37 of 370 have a probability below `C(370, 38) / 64^38 < 10^-15`.
 #[test]
-fn growth_keeps_what_was_learned() {
+fn growth_keeps_slot_states() {
     for text in
         ["telescoping:f=8", "telescoping:f=8,spent=reseed", "uncompressed:f=8", "extension:f=8"]
     {

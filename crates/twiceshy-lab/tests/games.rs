@@ -105,7 +105,7 @@ fn the_round_attack_ruins_a_static_filter() {
 /// adapt lose to whoever asks twice: of 20,000 queries 37 or more are false positives
 /// on average, and fewer than the three that prove it with less than 1e-10. Filters
 /// that never run out of fingerprints lose to nobody, and the broom filter does not
-/// either; a key that is deleted and inserted takes up what it had learned. Where a rate of epsilon = 2^-8 holds, a game is lost with
+/// either; a key that is deleted and inserted takes up its slot state. Where a rate of epsilon = 2^-8 holds, a game is lost with
 /// a probability of 2^-7 at most, and 5 of 10 with less than C(10, 5) 2^-35 < 1e-8;
 /// there are 28 such pairs.
 #[test]

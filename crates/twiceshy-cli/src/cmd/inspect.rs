@@ -82,9 +82,9 @@ struct Report {
     spent_blocks: u64,
     rebuilds: u64,
     kicks: u64,
-    /// What the numbers of `learned` are, `None` where there is nothing to count.
-    learned_unit: Option<&'static str>,
-    learned: Vec<usize>,
+    /// What `states` counts; `None` where there is nothing to count.
+    state_unit: Option<&'static str>,
+    states: Vec<usize>,
 }
 
 /// Verifies the file and prints what is in it.
@@ -171,8 +171,8 @@ impl Report {
             spent_blocks: stats.spent,
             rebuilds: stats.rebuilds,
             kicks: stats.kicks,
-            learned_unit: spec.learned_unit(),
-            learned: filter.learned(),
+            state_unit: spec.state_unit(),
+            states: filter.states(),
         }
     }
 
@@ -205,17 +205,17 @@ impl Report {
         for (name, value) in lines {
             writeln!(text, "{name:<12} {value}").expect("a string takes all");
         }
-        if let Some(unit) = self.learned_unit.filter(|_| !self.learned.is_empty()) {
+        if let Some(unit) = self.state_unit.filter(|_| !self.states.is_empty()) {
             let spent = count(self.spent_blocks);
             writeln!(text, "\nadaptivity: {unit} ({spent} blocks were spent and forgot)")
                 .expect("a string");
-            text.push_str(&histogram(&self.learned));
+            text.push_str(&histogram(&self.states));
         }
         text
     }
 }
 
-/// A bar for each count, on a scale of logarithms: most keys never learn anything, and
+/// A bar for each count, on a scale of logarithms: the slots of most keys never adapt, and
 /// the few that did are what one wants to see.
 fn histogram(counts: &[usize]) -> String {
     let scale = |count: usize| (count as f64 + 1.0).log2();

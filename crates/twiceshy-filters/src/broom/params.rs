@@ -2,14 +2,11 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use super::sizing;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, Word, field, within};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, Word, field, within};
 use crate::quotient::params::Slots;
 
 /// What a new hash function changes.
@@ -36,8 +33,12 @@ impl Word for Form {
 /// | `sweep` | ranges of digests (of one key on average) that each adaptation rehashes, 1 to 64 | 4 |
 /// | `ghosts` | 0: removed keys are forgotten, and whoever removes and inserts keys can bring false positives back | 1 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     pub(super) slots: Slots,
     form: Form,
     pub(super) sweep: u32,
@@ -52,46 +53,25 @@ impl Params {
     }
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL, form: Form::Practical, sweep: 4, ghosts: true }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "broom";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("groups of 64 quotients by adaptivity bits");
+    const USUAL: Self =
+        Values { slots: Slots::USUAL, form: Form::Practical, sweep: 4, ghosts: true };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "broom"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![
-            field("f", f),
+        self.slots.fields([
             field("form", &mut self.form),
             field("sweep", &mut self.sweep),
             field("ghosts", &mut self.ghosts),
-            field("full", full),
-        ]
+        ])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -102,14 +82,6 @@ impl params::Params for Params {
     fn label(&self) -> String {
         let suffix = if self.form == Form::Faithful { "-faithful" } else { "" };
         format!("broom{suffix}")
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("groups of 64 quotients by adaptivity bits")
     }
 
     fn target_permille(&self) -> u32 {

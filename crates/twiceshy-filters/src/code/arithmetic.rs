@@ -1,8 +1,8 @@
 //! Arithmetic coding of a short block into one integer.
 //!
 //! Lee, McCauley, Singh, Stein, "Telescoping Filter", section 5 and appendix
-//! C.1. All words below `2^budget` are divided among the symbols of the first
-//! slot, the part of its symbol among those of the second slot, and so on; the
+//! C.1. The words below `2^budget` are divided among the possible states of the first
+//! slot, the part of its actual state among those of the second slot, and so on. The
 //! code is the lowest word of the last part.
 //!
 //! ```text
@@ -14,16 +14,16 @@
 //!
 //! A part is given by its distance from the top: "at least 1", "at least 2"
 //! and so on are sums of right shifts of the range, rounded down, and each
-//! symbol has what lies between two of them. The parts tile the range, unlike
-//! the paper's, whose symbols are all rounded down. So every word belongs to a
-//! block; rounding favours the zero, which keeps a part even of a range of 1;
-//! and encoding fails only where a symbol other than zero finds its part
-//! empty.
+//! state has the words between two of them. Unlike the paper's parts, which are all
+//! rounded down, these tile the range:
 //!
-//! The zero lies at the bottom, so zeros do not move `low`. A block without
-//! other symbols is the word 0; zeros behind the last other symbol cost
-//! neither bits nor time; and the ranges that leading zeros leave are known
-//! beforehand.
+//! - every word belongs to a block;
+//! - rounding favours the zero, which keeps a part even of a range of 1;
+//! - encoding fails only when the part of a state other than the zero is empty.
+//!
+//! The zero lies at the bottom, so zeros do not move `low`. A block of zeros is the word
+//! 0, zeros behind the last other state cost neither bits nor time, and the ranges that
+//! leading zeros leave are computed once.
 
 #[cfg(test)]
 use alloc::vec;
@@ -72,7 +72,7 @@ impl Word for u128 {
     }
 }
 
-/// The words that begin with the symbols encoded so far.
+/// The words whose blocks begin with the states encoded so far.
 pub(crate) struct Interval<W> {
     low: W,
     range: W,
@@ -85,8 +85,8 @@ impl<W: Word> Interval<W> {
         self.range
     }
 
-    /// Keeps the top `at_least` words without the top `more` of them; `None`
-    /// where that is no word at all.
+    /// Keeps the top `at_least` words without the top `more` of them; `None` if none is
+    /// left.
     #[inline(always)]
     #[must_use]
     pub(crate) fn keep(&mut self, at_least: W, more: W) -> Option<()> {
@@ -114,7 +114,7 @@ impl<W: Word> Interval<W> {
     }
 }
 
-/// A word, seen from the interval of the symbols decoded so far.
+/// A word, relative to the interval of the states decoded so far.
 pub(crate) struct Point<W> {
     /// Distance from the interval's low end.
     offset: W,
@@ -159,8 +159,8 @@ impl<W: Word> Point<W> {
     }
 }
 
-/// Builds a number from 0 to `last` from its high bit down, asking `bit` for
-/// those positions alone where a one would not lead past `last`.
+/// Builds a number from 0 to `last` from its high bit down. `bit` is asked only for
+/// positions where a one would not lead past `last`.
 fn by_free_bits(last: u32, mut bit: impl FnMut(u32) -> Option<bool>) -> Option<u32> {
     let mut number = 0;
     for position in (0..u32::BITS - last.leading_zeros()).rev() {
@@ -172,48 +172,47 @@ fn by_free_bits(last: u32, mut bit: impl FnMut(u32) -> Option<bool>) -> Option<u
     Some(number)
 }
 
-/// How a range is divided among symbols. The default symbol is the zero.
+/// How a range is divided among the states of a slot. The default state is the zero.
 pub(crate) trait Alphabet {
-    /// What a slot holds.
-    type Symbol: Copy + Default + PartialEq;
+    /// A slot's selector or extension.
+    type SlotState: Copy + Default + PartialEq;
 
-    /// The top part of `range` that all symbols but the zero share.
+    /// The top part of `range` that all states but the zero share.
     fn others<W: Word>(&self, range: W) -> W;
 
-    /// Narrows `interval` to the part of `symbol`, which is not the zero.
-    fn encode<W: Word>(&self, symbol: Self::Symbol, interval: &mut Interval<W>) -> Option<()>;
+    /// Narrows `interval` to the part of `state`, which is not the zero.
+    fn encode<W: Word>(&self, state: Self::SlotState, interval: &mut Interval<W>) -> Option<()>;
 
     /// Narrows the interval of `point`, which lies in the part of the others,
-    /// to the part of a symbol.
-    fn decode<W: Word>(&self, point: &mut Point<W>) -> Self::Symbol;
+    /// to the part of a state.
+    fn decode<W: Word>(&self, point: &mut Point<W>) -> Self::SlotState;
 
-    /// The ideal length of `symbol`'s code, in bits: minus the logarithm of
+    /// The ideal length of `state`'s code, in bits: minus the logarithm of
     /// its probability.
-    fn bits(&self, symbol: Self::Symbol) -> f64;
+    fn bits(&self, state: Self::SlotState) -> f64;
 }
 
-/// Bits that an alphabet ideally spends.
+/// The bits that an alphabet ideally spends.
 #[derive(Clone, Copy)]
 pub(crate) struct Costs {
     /// On the zero.
     pub(crate) zero: f64,
-    /// On the symbols next to it.
+    /// On the states next to the zero.
     pub(crate) first: f64,
-    /// More on each step that leads further away.
+    /// On each step further away.
     pub(crate) step: f64,
 }
 
-/// How far a key's symbol is from the zero.
+/// How many steps the slot state of a key is away from the zero.
 pub(crate) struct Steps {
-    /// The probability of any.
+    /// The probability of at least one.
     pub(crate) some: f64,
-    /// The mean.
+    /// The mean number.
     pub(crate) mean: f64,
 }
 
 impl Steps {
-    /// The load that is assumed: that of the paper's experiments. Slots without
-    /// a key are zero.
+    /// The assumed load: that of the paper's experiments. Slots without a key are zero.
     pub(crate) const LOAD: f64 = 0.95;
 
     /// Expected bits for a slot.
@@ -223,8 +222,8 @@ impl Steps {
     }
 }
 
-/// Of some alphabets, the one whose expected length reaches `budget` last as
-/// the collisions that a key meets, and with them its `steps`, grow.
+/// Picks the alphabet whose expected length reaches `budget` last as the collisions per
+/// key, and with them its `steps`, grow.
 pub(crate) fn last_to_fill<A: Copy>(
     budget: u32,
     alphabets: &[(A, Costs)],
@@ -236,8 +235,8 @@ pub(crate) fn last_to_fill<A: Copy>(
             alphabets.iter().map(|(alphabet, costs)| (alphabet, steps.expected_bits(costs)));
         lengths.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are alphabets to choose from")
     };
-    // At 8 collisions a key, no code stays below 2 bits; fifty halvings on,
-    // both ends are equal for every purpose.
+    // At 8 collisions per key no code stays below 2 bits. After fifty halvings both ends
+    // are equal for every purpose.
     let (mut fits, mut overflows) = (0.0, 8.0);
     for _ in 0..50 {
         let middle = (fits + overflows) / 2.0;
@@ -250,11 +249,10 @@ pub(crate) fn last_to_fill<A: Copy>(
     *shortest(fits).0
 }
 
-/// A code for blocks of an alphabet's symbols.
+/// A code for blocks of an alphabet's states.
 ///
-/// Rounding takes less than 4 words from any interval of the alphabets here:
-/// each part loses a few, and its share of what was lost before. So a block
-/// encodes wherever its ideal length is 2 bits below the budget.
+/// With the alphabets here, rounding takes less than 4 words from any interval. So a block
+/// encodes whenever its ideal length is 2 bits below the budget.
 #[derive(Clone, Debug)]
 pub(crate) struct Coder<A> {
     alphabet: A,
@@ -270,7 +268,7 @@ impl<A: Alphabet> Coder<A> {
         assert!(BUDGETS.contains(&budget), "a budget has 8 to 128 bits, not {budget}");
         assert!((1..=SLOTS).contains(&slots), "a block has 1 to {SLOTS} slots, not {slots}");
         let mut untouched = [0; SLOTS + 1];
-        // Of 128 bits, the last word goes unused: the range must be a word too.
+        // At 128 bits the last word goes unused: the range itself must fit a word.
         untouched[0] = 1u128.checked_shl(budget).unwrap_or(u128::MAX);
         for slot in 0..slots {
             untouched[slot + 1] = untouched[slot] - alphabet.others(untouched[slot]);
@@ -278,7 +276,7 @@ impl<A: Alphabet> Coder<A> {
         Coder { alphabet, budget, slots, untouched }
     }
 
-    /// What it codes.
+    /// How it divides ranges.
     pub(crate) fn alphabet(&self) -> &A {
         &self.alphabet
     }
@@ -291,43 +289,43 @@ impl<A: Alphabet> Coder<A> {
 
     /// The code of a block; `None` when it does not fit the budget.
     #[must_use]
-    pub(crate) fn encode(&self, symbols: &[A::Symbol]) -> Option<u128> {
+    pub(crate) fn encode(&self, states: &[A::SlotState]) -> Option<u128> {
         if self.is_narrow() {
-            self.encode_in::<u64>(symbols)
+            self.encode_in::<u64>(states)
         } else {
-            self.encode_in::<u128>(symbols)
+            self.encode_in::<u128>(states)
         }
     }
 
     /// The block of a code. Bits above the budget are ignored.
     #[inline]
-    pub(crate) fn decode<const N: usize>(&self, code: u128) -> [A::Symbol; N] {
+    pub(crate) fn decode<const N: usize>(&self, code: u128) -> [A::SlotState; N] {
         assert_eq!(N, self.slots, "a block has {} slots", self.slots);
-        let mut symbols = [A::Symbol::default(); N];
-        self.visit(code, N, |slot, symbol| symbols[slot] = symbol);
-        symbols
+        let mut states = [A::SlotState::default(); N];
+        self.visit(code, N, |slot, state| states[slot] = state);
+        states
     }
 
-    /// For each number of slots the code, of those that fit the budget, from which
-    /// on they are not all zeros; `None` where codes are longer than a word.
+    /// Entry `n`: the first code whose first `n` slots are not all zeros. `None` if codes
+    /// are longer than a word.
     pub(crate) fn zeros(&self) -> Option<[u64; SLOTS + 1]> {
         self.is_narrow().then(|| self.untouched.map(u64::truncate))
     }
 
-    /// Whether the first `count` slots are zeros: one look at that table.
+    /// Whether the first `count` slots are zeros: one comparison with that table.
     #[inline]
     pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
         self.within(code) < self.untouched[count]
     }
 
-    /// The symbol of one slot. Stops there, so low slots are cheaper.
+    /// The state of one slot. Stops there, so low slots are cheaper.
     #[inline]
-    pub(crate) fn decode_one(&self, code: u128, slot: usize) -> A::Symbol {
+    pub(crate) fn decode_one(&self, code: u128, slot: usize) -> A::SlotState {
         assert!(slot < self.slots, "slot {slot} of {}", self.slots);
-        let mut found = A::Symbol::default();
-        self.visit(code, slot + 1, |at, symbol| {
+        let mut found = A::SlotState::default();
+        self.visit(code, slot + 1, |at, state| {
             if at == slot {
-                found = symbol;
+                found = state;
             }
         });
         found
@@ -335,8 +333,8 @@ impl<A: Alphabet> Coder<A> {
 
     /// The ideal length of a block's code, in bits.
     #[cfg(test)]
-    pub(crate) fn bits(&self, symbols: &[A::Symbol]) -> f64 {
-        symbols.iter().map(|&symbol| self.alphabet.bits(symbol)).sum()
+    pub(crate) fn bits(&self, states: &[A::SlotState]) -> f64 {
+        states.iter().map(|&state| self.alphabet.bits(state)).sum()
     }
 
     /// Whether the range of the whole budget fits a `u64`.
@@ -344,22 +342,22 @@ impl<A: Alphabet> Coder<A> {
         self.budget < u64::BITS
     }
 
-    fn encode_in<W: Word>(&self, symbols: &[A::Symbol]) -> Option<u128> {
-        assert_eq!(symbols.len(), self.slots, "a block has {} slots", self.slots);
-        let zero = A::Symbol::default();
-        let other = |&symbol: &A::Symbol| symbol != zero;
+    fn encode_in<W: Word>(&self, states: &[A::SlotState]) -> Option<u128> {
+        assert_eq!(states.len(), self.slots, "a block has {} slots", self.slots);
+        let zero = A::SlotState::default();
+        let other = |&state: &A::SlotState| state != zero;
         let (Some(first), Some(last)) =
-            (symbols.iter().position(other), symbols.iter().rposition(other))
+            (states.iter().position(other), states.iter().rposition(other))
         else {
             return Some(0);
         };
         let range = W::truncate(self.untouched[first]);
         let mut interval = Interval { low: W::default(), range };
-        for &symbol in &symbols[first..=last] {
-            if symbol == zero {
+        for &state in &states[first..=last] {
+            if state == zero {
                 interval.range = interval.range - self.alphabet.others(interval.range);
             } else {
-                self.alphabet.encode(symbol, &mut interval)?;
+                self.alphabet.encode(state, &mut interval)?;
             }
         }
         Some(interval.low.into())
@@ -367,7 +365,7 @@ impl<A: Alphabet> Coder<A> {
 
     /// Calls `found` with the slots before `end` that are not zero.
     #[inline]
-    fn visit(&self, code: u128, end: usize, found: impl FnMut(usize, A::Symbol)) {
+    fn visit(&self, code: u128, end: usize, found: impl FnMut(usize, A::SlotState)) {
         if code == 0 {
             return;
         }
@@ -378,13 +376,18 @@ impl<A: Alphabet> Coder<A> {
         }
     }
 
-    /// A word as one of the budget. Bits above it are ignored.
+    /// A word without the bits above the budget.
     #[inline]
     fn within(&self, code: u128) -> u128 {
         (code & u128::MAX >> (128 - self.budget)).min(self.untouched[0] - 1)
     }
 
-    fn visit_in<W: Word>(&self, code: u128, end: usize, mut found: impl FnMut(usize, A::Symbol)) {
+    fn visit_in<W: Word>(
+        &self,
+        code: u128,
+        end: usize,
+        mut found: impl FnMut(usize, A::SlotState),
+    ) {
         let code = self.within(code);
         let zeros = self.untouched[1..=self.slots].partition_point(|&left| code < left);
         let range = W::truncate(self.untouched[zeros]);

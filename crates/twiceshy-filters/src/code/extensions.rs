@@ -15,13 +15,12 @@
 //!
 //! # Which a and b
 //!
-//! The queries that share a key's quotient and remainder are Poisson, of mean
-//! `m` (after `c` queries per key, `m = load c 2^-r`), and an extension is as long
-//! as it takes to differ from all of them: `Pr[length <= l] = exp(-m 2^-l)`.
-//! The remainder's length acts through `m` alone, so the best code depends on
-//! the budget alone: it is the one whose expected length reaches the budget
-//! last. For 56 bits that gives `1/16 + 1/32`, which is what the authors'
-//! program has.
+//! The number of queries with a key's quotient and remainder is Poisson with mean `m`
+//! (`m = load c 2^-r` after `c` queries per key), and an extension is as long as it takes
+//! to differ from all of them: `Pr[length <= l] = exp(-m 2^-l)`. The length of a remainder
+//! matters only through `m`, so the best code depends on the budget alone: it is the one
+//! whose expected length reaches the budget last. For 56 bits that is `1/16 + 1/32`, as in
+//! the authors' program.
 
 use super::arithmetic::{
     Alphabet, Coder, Costs, Interval, Point, SLOTS, Steps, Word, last_to_fill,
@@ -70,7 +69,7 @@ impl ExtensionCode {
         self.coder.alphabet().bits(Extension { length, bits: 0 })
     }
 
-    /// Whether the first `count` slots have none.
+    /// Whether the first `count` slots have no extension.
     #[inline]
     pub(crate) fn starts_with_zeros(&self, code: u128, count: usize) -> bool {
         self.coder.starts_with_zeros(code, count)
@@ -84,8 +83,8 @@ impl ExtensionCode {
 
 /// The probabilities of extensions.
 ///
-/// An extension is not empty with probability `2^-a + 2^-b`: two terms are as
-/// good as more, to a thousandth of the queries that fit.
+/// An extension is not empty with probability `2^-a + 2^-b`. More terms would let a filter
+/// take at most 0.1 % more queries before its blocks are spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Strings {
     a: u32,
@@ -104,8 +103,8 @@ impl Strings {
         last_to_fill(budget, &all, Self::steps)
     }
 
-    /// What the length of a key's extension is after so many collisions on
-    /// average, the `m` of the module's documentation.
+    /// The length of a key's extension after so many collisions on average, the `m` of the
+    /// module's documentation.
     fn steps(collisions: f64) -> Steps {
         let longer = |length| -expm1(-collisions * exp2(-f64::from(length)));
         Steps { some: longer(0), mean: (0..MAX_LENGTH).map(longer).sum() }
@@ -134,7 +133,7 @@ impl Strings {
 }
 
 impl Alphabet for Strings {
-    type Symbol = Extension;
+    type SlotState = Extension;
 
     #[inline(always)]
     fn others<W: Word>(&self, range: W) -> W {
@@ -236,10 +235,10 @@ mod tests {
     #[test]
     fn every_word_and_block_of_small_codes() {
         let texts = ["", "0", "1", "00", "10", "11", "010", "1111"];
-        let symbols = texts.map(extension);
+        let states = texts.map(extension);
         for strings in [PAPER, Strings { a: 1, b: 2 }, Strings { a: 3, b: Strings::NEVER }] {
             for (budget, slots) in [(8, 1), (8, 4), (13, 3), (16, 2)] {
-                laws::all_words_and_blocks(&Coder::new(strings, budget, slots), &symbols);
+                laws::all_words_and_blocks(&Coder::new(strings, budget, slots), &states);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! Codes for the selectors of a telescoping filter's block.
 //!
 //! Lee, McCauley, Singh, Stein, "Telescoping Filter", appendix C.2 (the tuned
-//! code) and C.3 (the general one). A selector counts how often its slot's key
-//! was taken for another, so most are 0 and each value is rarer than the one
-//! before:
+//! code) and C.3 (the general one). A selector counts the false positives that its slot
+//! caused, so most are 0 and each value is rarer than the one before:
 //!
 //! ```text
 //! tuned      0: 25/32   1: 101/512   2: 5/256   3: 3/2048   4, 5: small
@@ -13,9 +12,9 @@
 //!
 //! # Which x and y
 //!
-//! Let a filter of load `a` have met `c` distinct queries per key. A quotient
-//! then got `z ~ Poisson(a c)` of them, and a key's selector passes each value
-//! unless all `z` differ from it in that remainder. With `e = 2^-r`,
+//! After `c` distinct queries per key at load `a`, a quotient has seen
+//! `z ~ Poisson(a c)` of them. A key's selector passes a value unless all `z` differ from
+//! the key in that remainder. With `e = 2^-r`,
 //!
 //! ```text
 //! Pr[v >= k] = E[(1 - (1 - e)^z)^k]
@@ -23,11 +22,10 @@
 //! E[v]       = E[(1 - e)^-z] - 1 = exp(m / (1 - e)) - 1
 //! ```
 //!
-//! (the values of the paper's Lemma 2 and Corollary 3 differ, and bound nothing).
-//! The general code spends `x + y (v - 1)` bits and a constant on a selector, so
-//! these two moments give its expected length, without a sum. It grows with
-//! `m`; [`SelectorCode::general`] takes the pair of `x` and `y` that
-//! reaches the budget last.
+//! (the paper's Lemma 2 and Corollary 3 have other values, which are no bounds).
+//! The general code spends `x + y (v - 1)` bits and a constant on a selector, so these two
+//! moments give its expected length in closed form. The length grows with `m`, and
+//! [`SelectorCode::general`] takes the `x` and `y` that reach the budget last.
 
 use super::arithmetic::{
     Alphabet, Coder, Costs, Interval, Point, SLOTS, Steps, Word, last_to_fill,
@@ -110,9 +108,8 @@ impl SelectorCode {
 
 /// The probabilities of appendix C.2, made for 8-bit remainders and 56 bits.
 ///
-/// The paper has no code for selectors from 6 on, and tells nobody: it reports
-/// success without a word written. Here they have the rest of the range, as
-/// [`Escape`] divides it.
+/// The paper's program has no code for selectors from 6 on: it writes nothing and reports
+/// success. Here they share the rest of the range as [`Escape`] divides it.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuned;
 
@@ -157,7 +154,7 @@ impl Tuned {
 }
 
 impl Alphabet for Tuned {
-    type Symbol = u16;
+    type SlotState = u16;
 
     #[inline(always)]
     fn others<W: Word>(&self, range: W) -> W {
@@ -247,8 +244,7 @@ impl Escape {
         u16::try_from(number).expect("numbers end with the largest selector's")
     }
 
-    /// The length of a number's code; a trifle less where the last class is cut
-    /// off.
+    /// The length of a number's code in bits, an upper bound in the last class.
     fn bits(number: u16) -> u32 {
         let number = u32::from(number);
         let further = |class, first| Some(number - first >= Self::size(class));
@@ -259,8 +255,8 @@ impl Escape {
 
 /// The probabilities of appendix C.3, for any remainder and budget.
 ///
-/// The paper rounds each part down, by a product with `(2^n - 1)/2^n`. As
-/// "at least" parts the same probabilities are single shifts.
+/// The paper multiplies by `(2^n - 1)/2^n` and rounds each part down. As "at least" parts
+/// the same probabilities are single shifts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct General {
     /// A selector is not 0 with probability `2^-x`.
@@ -279,8 +275,8 @@ impl General {
         last_to_fill(budget, &all, |collisions| Self::steps(remainder, collisions))
     }
 
-    /// What the selector of a key is after so many collisions on average, the
-    /// `m` of the module's documentation.
+    /// The selector of a key after so many collisions on average, the `m` of the module's
+    /// documentation.
     fn steps(remainder: u32, collisions: f64) -> Steps {
         let epsilon = exp2(-f64::from(remainder));
         Steps { some: -expm1(-collisions), mean: expm1(collisions / (1.0 - epsilon)) }
@@ -298,7 +294,7 @@ impl General {
 }
 
 impl Alphabet for General {
-    type Symbol = u16;
+    type SlotState = u16;
 
     #[inline(always)]
     fn others<W: Word>(&self, range: W) -> W {

@@ -7,22 +7,19 @@
 //! be `1 / n`, so by default the fingerprint depends on the table.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::make::Build as _;
-use crate::params::{self, Field, Shape, Word, field, within};
+use crate::params::{Field, Kind, Valid, Word, field, within};
 use crate::remote::Mirror;
 
 use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 use super::table::Place;
 
 /// Whether a fingerprint depends on the table.
@@ -48,75 +45,37 @@ impl Word for Tags {
 /// | `moves` | moves of one adaptation, times log2 of the keys, 1 to 65,536 | 32 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
     tags: Tags,
     moves: u32,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(4, 1), tags: Tags::Table, moves: 32 }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "cuckooing";
+    const ADAPTS: bool = true;
+    const USUAL: Self = Values { cells: Cells::new(4, 1), tags: Tags::Table, moves: 32 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "cuckooing"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Cells { f, k, b, search, full } = &mut self.cells;
-        vec![
-            field("f", f),
-            field("k", k),
-            field("b", b),
-            field("tags", &mut self.tags),
-            field("moves", &mut self.moves),
-            field("search", search),
-            field("full", full),
-        ]
+        let of_adapting = [field("tags", &mut self.tags), field("moves", &mut self.moves)];
+        self.cells.fields([], of_adapting)
     }
 
     fn validate(&self) -> Result<(), String> {
         self.cells.validate_tables(1)?;
         within("moves", self.moves, 1, 1 << 16)?;
         self.cells.validate_fingerprint(0)
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
     }
 }
 

@@ -20,22 +20,19 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::marker::PhantomData;
-use core::str::FromStr;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::{Digest, reduce32};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::make::histogram;
-use crate::params::{self, Field, Shape, field, within};
+use crate::params::{Field, Kind, Valid, field, within};
 use crate::remote::Mirror;
 
 use super::hashes::Hashes;
 use super::mirrored::{Mirrored, Rule};
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::{Cells, Cuckoo};
 use super::table::{Place, Table};
 
 /// The parameters of "cyclic".
@@ -49,55 +46,31 @@ use super::table::{Place, Table};
 /// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
     s: u32,
     retry: bool,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(4, 1), s: 1, retry: true }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "cyclic";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { cells: Cells::new(4, 1), s: 1, retry: true };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "cyclic"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Cells { f, k, b, search, full } = &mut self.cells;
-        vec![
-            field("f", f),
-            field("s", &mut self.s),
-            field("k", k),
-            field("b", b),
-            field("retry", &mut self.retry),
-            field("search", search),
-            field("full", full),
-        ]
+        self.cells.fields([field("s", &mut self.s)], [field("retry", &mut self.retry)])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -113,28 +86,10 @@ impl params::Params for Params {
     fn cell_bits(&self) -> u32 {
         self.cells.f + self.s
     }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
-    }
 }
 
 impl From<Params> for Ranges {
-    fn from(Params { cells, s, retry }: Params) -> Self {
+    fn from(Valid(Values { cells, s, retry }): Params) -> Self {
         let first_end = 1 << cells.f;
         Ranges { below: cells.f, first_end, others: (1 << s) - 1, skip: 1, retry }
     }
@@ -220,14 +175,14 @@ pub struct Cyclic<P> {
     params: PhantomData<P>,
 }
 
-impl<P: Cuckoo + Default + FromStr<Err = Error> + Into<Ranges>> Mirrored<Cyclic<P>> {
+impl<P: Cuckoo + Into<Ranges>> Mirrored<Cyclic<P>> {
     /// The selector of each stored key, in order of cells: for statistics.
     pub fn selectors(&self) -> impl Iterator<Item = u32> + '_ {
         self.table.occupied().map(|cell| self.rule.ranges.selector(self.table.get(cell)))
     }
 }
 
-impl<P: Cuckoo + Default + FromStr<Err = Error> + Into<Ranges>> Rule for Cyclic<P> {
+impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
     const BY_PATTERN: bool = false;
 
     type Params = P;
@@ -236,7 +191,7 @@ impl<P: Cuckoo + Default + FromStr<Err = Error> + Into<Ranges>> Rule for Cyclic<
         Cyclic { ranges: (*params).into(), params: PhantomData }
     }
 
-    fn learned(filter: &Mirrored<Self>) -> Vec<usize> {
+    fn states(filter: &Mirrored<Self>) -> Vec<usize> {
         histogram(filter.selectors().map(|selector| selector as usize))
     }
 

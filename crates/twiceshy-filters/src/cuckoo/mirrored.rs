@@ -314,8 +314,8 @@ impl<R: Rule> Build for Mirrored<R> {
         self.params
     }
 
-    fn learned(&self) -> Vec<usize> {
-        R::learned(self)
+    fn states(&self) -> Vec<usize> {
+        R::states(self)
     }
 }
 

@@ -1,13 +1,17 @@
 //! The parameters that cuckoo filters share.
 
 use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::str::FromStr;
 
 use libm::exp2;
 
 use super::bounds::{first_pass_rate, target_load_permille};
 use super::search::Search;
 use crate::bits::packed::Packed;
-use crate::params::{Params, Shape, WhenFull, within};
+use crate::error::Error;
+use crate::params::{Field, Kind, Params, Shape, Valid, WhenFull, field, within};
 
 /// Cells: how large they are, how many a digest has, and how it gets one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,22 @@ impl Cells {
     /// Fingerprints of 12 bits in `k` bins of `b` cells.
     pub(super) const fn new(k: u32, b: u32) -> Self {
         Cells { f: 12, k, b, search: Search::BreadthFirst, full: WhenFull::Rebuild }
+    }
+
+    /// All of them in the order in which they are written, with a kind's own behind `f` and
+    /// behind `b`.
+    pub(super) fn fields<'a>(
+        &'a mut self,
+        of_fingerprints: impl IntoIterator<Item = Field<'a>>,
+        of_adapting: impl IntoIterator<Item = Field<'a>>,
+    ) -> Vec<Field<'a>> {
+        let Cells { f, k, b, search, full } = self;
+        let mut fields = vec![field("f", f)];
+        fields.extend(of_fingerprints);
+        fields.extend([field("k", k), field("b", b)]);
+        fields.extend(of_adapting);
+        fields.extend([field("search", search), field("full", full)]);
+        fields
     }
 
     /// Whether the tables are any that a filter can have.
@@ -67,25 +87,28 @@ impl Shape for Cells {
     fn cells_per_bin(&self) -> u32 {
         self.k * self.b
     }
-}
 
-/// The parameters of a cuckoo filter.
-pub trait Cuckoo: Params + Copy {
-    /// Those that all of them have.
-    fn cells(&self) -> &Cells;
-
-    /// Memory of a filter with this many bins per table and `keys` keys, in bits.
-    fn expected_bits(&self, bins: usize, _keys: usize) -> usize {
-        Packed::bits_for(bins * self.cells_per_bin() as usize, self.cell_bits())
+    fn bins_within(kind: &impl Kind<Shape = Self>, room: usize, keys: usize) -> Option<usize> {
+        let (step, width) = (kind.bin_step(), kind.cell_bits());
+        let cells = |bins: usize| bins * kind.cells_per_bin() as usize;
+        let most = room / (cells(step) * width as usize);
+        // A stash wants more room the fewer the subtables.
+        let fits = |&steps: &usize| {
+            let bins = steps * step;
+            Packed::bits_for(cells(bins), width) + kind.stash_bits(bins, keys) <= room
+        };
+        (1..=most).rev().take(most / 8 + 2).find(fits).map(|steps| steps * step)
     }
 }
 
-/// [`Params::bins_within`] of a cuckoo filter.
-pub(super) fn bins_within(params: &impl Cuckoo, room: usize, keys: usize) -> Option<usize> {
-    let step = params.bin_step();
-    let step_bits = step * params.cells_per_bin() as usize * params.cell_bits() as usize;
-    let most = room / step_bits;
-    // A stash wants more room the fewer the subtables.
-    let fits = |steps: &usize| params.expected_bits(steps * step, keys) <= room;
-    (1..=most).rev().take(most / 8 + 2).find(fits).map(|steps| steps * step)
+/// The parameters of a cuckoo filter.
+pub trait Cuckoo: Params + Copy + Default + FromStr<Err = Error> {
+    /// Those that all of them have.
+    fn cells(&self) -> &Cells;
+}
+
+impl<K: Kind<Shape = Cells>> Cuckoo for Valid<K> {
+    fn cells(&self) -> &Cells {
+        self.shape()
+    }
 }

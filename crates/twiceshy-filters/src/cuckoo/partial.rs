@@ -13,7 +13,6 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::str::FromStr;
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -21,8 +20,9 @@ use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::Reader;
 use crate::make::{self, Build, Grow};
 use crate::params::{MAX_REBUILDS, Params as _, REBUILDS_PER_GROWTH, WhenFull, growth, too_small};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::remote::{EVERY_DIGEST, Ordered, stored};
 use crate::rng::Rng;
+use crate::steps;
 
 use super::futile::Futile;
 use super::header::{Header, save};
@@ -39,7 +39,7 @@ pub trait Pairing: Copy {
     const STASHES: bool;
 
     /// What a filter with this pairing is made from.
-    type Params: Cuckoo + Default + FromStr<Err = Error>;
+    type Params: Cuckoo;
 
     /// The pairing of these parameters and a number of bins.
     fn new(params: &Self::Params, bins: usize) -> Self;
@@ -299,8 +299,7 @@ impl<P: Pairing> Grow for PartialKey<P> {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let bins = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, bins, None, MAX_REBUILDS, remote)?;
-        let fits = renewed.filter(|renewed| renewed.counts.len <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.counts.len, capacity))
+        steps::fitting(self, renewed, capacity)
     }
 }
 
@@ -374,27 +373,15 @@ impl<P: Pairing> DigestFilter for PartialKey<P> {
             }
             return Err(Error::Full { digest, len, capacity });
         };
-        if renewed.counts.len != len + 1 {
-            return Err(Error::Remote(strangers(len, renewed.counts.len - 1)));
-        }
-        remote.insert(digest).map_err(Error::Remote)?;
-        *self = renewed;
-        Ok(true)
+        steps::insert_renewed(self, renewed, digest, remote)
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
-            return Ok(false);
-        }
-        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
-        Ok(true)
+        steps::remove(self, digest, remote, Self::delete)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
-        if !self.contains(digest) {
-            return Ok(Adapted::Absent);
-        }
-        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+        steps::adapt(self, digest, remote)
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {

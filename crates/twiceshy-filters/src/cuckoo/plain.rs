@@ -9,15 +9,13 @@
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use crate::digest::{Digest, mix, reduce64};
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, field};
 
 use super::hashes::Fingerprints;
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 use super::partial::Pairing;
 
 /// The parameters of "plain".
@@ -28,39 +26,23 @@ use super::partial::Pairing;
 /// | `b` | cells per bin, 1 to 64 | 4 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(2, 4) }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "plain";
+    const ADAPTS: bool = false;
+    const USUAL: Self = Values { cells: Cells::new(2, 4) };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "plain"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
@@ -74,22 +56,8 @@ impl params::Params for Params {
         self.cells.validate_fingerprint(0)
     }
 
-    fn adapts(&self) -> bool {
-        false
-    }
-
     fn cells_per_bin(&self) -> u32 {
         self.cells.b
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
     }
 }
 

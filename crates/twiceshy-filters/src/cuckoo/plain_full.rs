@@ -5,20 +5,17 @@
 //! (the baseline, d = 4, c = 1).
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid};
 use crate::remote::Mirror;
 
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 use super::table::Place;
 
 /// The parameters of "plain-full".
@@ -30,70 +27,33 @@ use super::table::Place;
 /// | `b` | cells per bin, 1 to 64 | 1 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(4, 1) }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "plain-full";
+    const ADAPTS: bool = false;
+    const USUAL: Self = Values { cells: Cells::new(4, 1) };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "plain-full"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Cells { f, k, b, search, full } = &mut self.cells;
-        vec![
-            field("f", f),
-            field("k", k),
-            field("b", b),
-            field("search", search),
-            field("full", full),
-        ]
+        self.cells.fields([], [])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.cells.validate_tables(1)?;
         self.cells.validate_fingerprint(0)
-    }
-
-    fn adapts(&self) -> bool {
-        false
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
     }
 }
 

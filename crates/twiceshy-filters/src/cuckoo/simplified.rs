@@ -12,17 +12,14 @@
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
-use crate::bits::packed::Packed;
 use crate::digest::{Digest, reduce64};
 use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field, within};
+use crate::params::{Field, Kind, Params as _, Valid, field, within};
 
 use super::bounds;
 use super::hashes::Fingerprints;
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 use super::partial::Pairing;
 
 /// The parameters of "simplified".
@@ -34,40 +31,24 @@ use super::partial::Pairing;
 /// | `stash` | stashed fingerprints per subtable, 0 for no stash | 1024 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
     stash: u32,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(2, 4), stash: 1024 }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "simplified";
+    const ADAPTS: bool = false;
+    const USUAL: Self = Values { cells: Cells::new(2, 4), stash: 1024 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "simplified"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
@@ -88,10 +69,6 @@ impl params::Params for Params {
         within("stash", self.stash, 0, 1 << 20)
     }
 
-    fn adapts(&self) -> bool {
-        false
-    }
-
     fn cells_per_bin(&self) -> u32 {
         self.cells.b
     }
@@ -100,29 +77,18 @@ impl params::Params for Params {
         1 << self.cells.f
     }
 
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
-    }
-
     /// A stash is counted with what does not fit subtables that can be filled to 0.975
     /// (they can be filled further), and three standard deviations more.
-    fn expected_bits(&self, bins: usize, keys: usize) -> usize {
-        let step = params::Params::bin_step(self);
-        let cells = Packed::bits_for(bins * self.cells.b as usize, self.cells.f);
+    fn stash_bits(&self, bins: usize, keys: usize) -> usize {
         if self.stash == 0 {
-            return cells;
+            return 0;
         }
+        let step = self.bin_step();
         let subtables = bins / step;
         let placeable = 0.975 * (step * self.cells.b as usize) as f64;
         let (mean, square) = bounds::surplus(keys as f64 / subtables as f64, placeable);
         let entries = subtables as f64 * mean + 3.0 * libm::sqrt(subtables as f64 * square);
-        cells + (subtables * size_of::<Vec<u64>>() + libm::ceil(entries) as usize * 8) * 8
+        (subtables * size_of::<Vec<u64>>() + libm::ceil(entries) as usize * 8) * 8
     }
 }
 
@@ -134,13 +100,13 @@ impl Params {
     /// is too long.
     pub(crate) fn guaranteed(keys: usize, slots: u32, exponent: f64) -> Result<(Self, usize)> {
         let mut params = Params::default();
-        params.cells.b = slots;
+        params.0.cells.b = slots;
         let promised = bounds::theorem_4_3(keys, slots, exponent).ok_or_else(|| {
             let reason = "Theorem 4.3 promises no load for these; use 4 cells a bin or more";
             Error::spec(params.to_string(), reason)
         })?;
-        let params = params::Params::with(params, "f", promised.fingerprint_bits)?;
-        let bins = promised.bins.next_multiple_of(params::Params::bin_step(&params));
+        let params = params.with("f", promised.fingerprint_bits)?;
+        let bins = promised.bins.next_multiple_of(params.bin_step());
         Ok((params, bins))
     }
 }

@@ -9,21 +9,18 @@
 //! and one test for a zero lane.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, field};
 use crate::remote::Mirror;
 
 use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 use super::table::Place;
 
 /// The parameters of "swapping".
@@ -36,72 +33,34 @@ use super::table::Place;
 /// | `retry` | 1: adapting avoids a position in which the query still collides | 1 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
     retry: bool,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(2, 4), retry: true }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "swapping";
+    const ADAPTS: bool = true;
+    const USUAL: Self = Values { cells: Cells::new(2, 4), retry: true };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "swapping"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Cells { f, k, b, search, full } = &mut self.cells;
-        vec![
-            field("f", f),
-            field("k", k),
-            field("b", b),
-            field("retry", &mut self.retry),
-            field("search", search),
-            field("full", full),
-        ]
+        self.cells.fields([], [field("retry", &mut self.retry)])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.cells.validate_tables(2)?;
         self.cells.validate_fingerprint(0)
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
     }
 }
 

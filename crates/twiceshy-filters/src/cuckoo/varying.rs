@@ -5,18 +5,15 @@
 //! filter is that of [`super::cyclic`], with other ranges.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use libm::exp2;
 
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field, within};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, field, within};
 
 use super::cyclic::Ranges;
-use super::params::{Cells, Cuckoo, bins_within};
+use super::params::Cells;
 
 /// The parameters of "varying".
 ///
@@ -30,57 +27,33 @@ use super::params::{Cells, Cuckoo, bins_within};
 /// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
 /// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     cells: Cells,
     s: u32,
     r: u32,
     retry: bool,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { cells: Cells::new(4, 1), s: 1, r: 2, retry: true }
-    }
-}
+impl Kind for Values {
+    type Shape = Cells;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "varying";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { cells: Cells::new(4, 1), s: 1, r: 2, retry: true };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "varying"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Cells { f, k, b, search, full } = &mut self.cells;
-        vec![
-            field("f", f),
-            field("s", &mut self.s),
-            field("r", &mut self.r),
-            field("k", k),
-            field("b", b),
-            field("retry", &mut self.retry),
-            field("search", search),
-            field("full", full),
-        ]
+        let of_fingerprints = [field("s", &mut self.s), field("r", &mut self.r)];
+        self.cells.fields(of_fingerprints, [field("retry", &mut self.retry)])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -99,28 +72,10 @@ impl params::Params for Params {
         let all = exp2(f64::from(self.cells.f + self.s));
         self.cells.rate_of(all * (1.0 - exp2(-f64::from(self.r))) - 1.0, load)
     }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
-    fn bins_within(&self, room: usize, keys: usize) -> Option<usize> {
-        bins_within(self, room, keys)
-    }
-}
-
-impl Cuckoo for Params {
-    fn cells(&self) -> &Cells {
-        &self.cells
-    }
 }
 
 impl From<Params> for Ranges {
-    fn from(Params { cells: Cells { f, .. }, s, r, retry }: Params) -> Self {
+    fn from(Valid(Values { cells: Cells { f, .. }, s, r, retry }): Params) -> Self {
         let values = 1u64 << (f + s);
         let first_end = values - (values >> r);
         Ranges { below: f - r, first_end, others: 1 << s, skip: 0, retry }

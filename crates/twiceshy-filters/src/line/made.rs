@@ -24,7 +24,7 @@ impl Build for LineFilter {
     type Params = Params;
 
     fn empty(params: Params, capacity: usize, bins: usize) -> Self {
-        let shape = params.shape();
+        let shape = params.lines();
         LineFilter {
             lines: filled(Line::empty(&shape), bins),
             twin: Twin::for_this_machine(&shape),
@@ -49,7 +49,7 @@ impl Build for LineFilter {
         };
         let bytes = reader.block("the lines")?;
         reader.finish()?;
-        let shape = params.shape();
+        let shape = params.lines();
         let (chunks, rest) = bytes.as_chunks::<64>();
         if lines == 0 || lines > MAX_BINS || chunks.len() != lines || !rest.is_empty() {
             return Err(Error::format(format!("{} bytes are not {lines} lines", bytes.len())));
@@ -74,7 +74,7 @@ impl Build for LineFilter {
     }
 
     /// Groups that have not adapted, and those that have.
-    fn learned(&self) -> Vec<usize> {
+    fn states(&self) -> Vec<usize> {
         let adapted = self.lines.iter().map(|line| line.states().count_ones() as usize).sum();
         alloc::vec![8 * self.lines.len() - adapted, adapted]
     }

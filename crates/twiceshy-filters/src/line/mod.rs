@@ -73,7 +73,7 @@ pub use params::Params;
 /// use twiceshy_filters::remote::MemorySet;
 /// use twiceshy_filters::{Adapted, DigestFilter, KeyHasher};
 ///
-/// let mut filter = LineFilter::new(&"line:k=1".parse()?, 1000)?;
+/// let mut filter = LineFilter::new(&"line".parse()?, 1000)?;
 /// let (mut remote, hasher) = (MemorySet::new(), KeyHasher::random());
 /// filter.insert(hasher.digest("stored"), &mut remote)?;
 /// assert!(filter.contains(hasher.digest("stored")));

@@ -2,125 +2,94 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use libm::{exp2, expm1};
 
-use super::shape::Shape;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, MAX_BINS, WhenFull, field};
+use super::shape::{REMAINDER_BITS, Shape};
+use crate::error::Result;
+use crate::params::{self, Field, Kind, Valid, WhenFull, field};
 
 /// The parameters of "line".
 ///
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
-/// | `k` | bits of a fingerprint beside its byte: 1, 2, 3, 4 or 8 | 1 |
+/// | `f` | bits of a fingerprint: 9, 10, 11, 12 or 16 | 9 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    k: u32,
+#[doc(hidden)]
+pub struct Values {
+    f: u32,
     pub(super) full: WhenFull,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { k: 1, full: WhenFull::Rebuild }
+impl Values {
+    /// The lines of such a filter.
+    pub(super) fn lines(&self) -> Shape {
+        self.try_lines().expect("parameters are within their limits")
+    }
+
+    fn try_lines(&self) -> Option<Shape> {
+        Shape::of(self.f.checked_sub(REMAINDER_BITS)? as usize)
     }
 }
 
-impl Params {
-    pub(super) fn shape(&self) -> Shape {
-        Shape::of(self.k as usize).expect("parameters are within their limits")
-    }
-}
+impl Kind for Values {
+    type Shape = Self;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "line";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("groups of buckets");
+    const USUAL: Self = Values { f: REMAINDER_BITS + 1, full: WhenFull::Rebuild };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Shape for Params {
-    fn cell_bits(&self) -> u32 {
-        self.shape().fingerprint_bits()
-    }
-
-    /// Poisson: a bucket has so many keys on average, and any number.
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        let shape = self.shape();
-        let keys = load * shape.slots as f64 / shape.buckets as f64;
-        -expm1(-keys * exp2(-f64::from(shape.fingerprint_bits())))
-    }
-
-    fn target_permille(&self) -> u32 {
-        let shape = self.shape();
-        (shape.keys_per_1000_lines / shape.slots) as u32
-    }
-
-    fn cells_per_bin(&self) -> u32 {
-        self.shape().slots as u32
-    }
-}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "line"
-    }
-
-    fn label(&self) -> String {
-        if self.k == 1 { "line".into() } else { format!("line-{}", self.k) }
-    }
-
-    fn shape(&self) -> &dyn params::Shape {
+    fn shape(&self) -> &Self {
         self
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        vec![field("k", &mut self.k), field("full", &mut self.full)]
+        vec![field("f", &mut self.f), field("full", &mut self.full)]
     }
 
     fn validate(&self) -> Result<(), String> {
-        match Shape::of(self.k as usize) {
+        match self.try_lines() {
             Some(_) => Ok(()),
-            None => Err(format!("k={} is out of range: use 1, 2, 3, 4 or 8", self.k)),
+            None => Err(format!("f={} is out of range: use 9, 10, 11, 12 or 16", self.f)),
         }
     }
 
-    fn adapts(&self) -> bool {
-        true
+    fn label(&self) -> String {
+        if self.f == Self::USUAL.f { "line".into() } else { format!("line-{}", self.f) }
     }
 
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("groups of buckets")
+    fn bins(&self, capacity: usize) -> u128 {
+        self.lines().lines_for(capacity)
+    }
+}
+
+impl params::Shape for Values {
+    fn cell_bits(&self) -> u32 {
+        self.f
     }
 
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
+    /// The number of keys in a bucket is Poisson.
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        let shape = self.lines();
+        let keys = load * shape.slots as f64 / shape.buckets as f64;
+        -expm1(-keys * exp2(-f64::from(self.f)))
+    }
+
+    fn target_permille(&self) -> u32 {
+        let shape = self.lines();
+        (shape.keys_per_1000_lines / shape.slots) as u32
+    }
+
+    fn cells_per_bin(&self) -> u32 {
+        self.lines().slots as u32
+    }
+
+    fn bins_within(_: &impl Kind<Shape = Self>, room: usize, _: usize) -> Option<usize> {
         Some(room / 512).filter(|&lines| lines > 0)
-    }
-
-    /// Lines for so many keys. The ends of the filter can drift to one side only, so few lines
-    /// need more room than many.
-    fn bins_for(&self, capacity: usize) -> Result<usize> {
-        if capacity == 0 {
-            return Err(Error::spec(format!("{self}"), "a filter needs a capacity of at least 1"));
-        }
-        let lines = self.shape().lines_for(capacity);
-        if lines > MAX_BINS {
-            let reason =
-                format!("a capacity of {capacity} is too large for one filter; cut the keys up");
-            return Err(Error::spec(format!("{self}"), reason));
-        }
-        Ok(lines)
     }
 }

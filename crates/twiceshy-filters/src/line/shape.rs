@@ -71,13 +71,13 @@ impl Shape {
         }
     }
 
-    /// Lines for so many keys.
-    pub(super) fn lines_for(&self, keys: usize) -> usize {
-        let lines = (keys as u128 * 1000).div_ceil(self.keys_per_1000_lines as u128);
-        // Windows at the two ends can drift to one side only: with one line all keys fit, few
-        // lines need a spare one.
-        let spare = if keys <= self.slots { 0 } else { 1 };
-        usize::try_from(lines).unwrap_or(usize::MAX).saturating_add(spare)
+    /// Lines for so many keys. At the two ends windows can drift to one side only, so a filter
+    /// of more than one line has a line to spare.
+    pub(super) fn lines_for(&self, keys: usize) -> u128 {
+        if keys <= self.slots {
+            return 1;
+        }
+        (keys as u128 * 1000).div_ceil(self.keys_per_1000_lines as u128) + 1
     }
 
     /// Bits of a fingerprint in a group that has not adapted.

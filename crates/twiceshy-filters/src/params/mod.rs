@@ -1,11 +1,13 @@
 //! What the parameters of every kind of filter have in common: their text, their
 //! limits, and the sizes that follow from them.
 //!
-//! Each kind has a struct of its own, next to its filter
+//! Each kind has its own next to its filter
 //! ([`cuckoo::cyclic::Params`](crate::cuckoo::cyclic::Params),
-//! [`quotient::rsqf::Params`](crate::quotient::rsqf::Params)), and implements [`Params`].
+//! [`quotient::rsqf::Params`](crate::quotient::rsqf::Params)): a struct of values that says
+//! in [`Kind`] what they mean. [`Valid`] makes [`Params`] of it, and
 //! [`Spec`](crate::Spec) is the enum of them all.
 
+mod kind;
 mod value;
 
 use alloc::format;
@@ -18,6 +20,7 @@ use crate::code::BlockCode;
 use crate::error::{Error, Result};
 use crate::format::Reader;
 
+pub use kind::{Kind, Shape, Valid};
 pub use value::{Field, Value, WhenFull};
 pub(crate) use value::{Word, field};
 
@@ -34,8 +37,8 @@ pub(crate) const REBUILDS_PER_GROWTH: u64 = 1;
 /// Sizes that a full filter tries, the last five times the first.
 const MAX_GROWTHS: usize = 4;
 
-/// The parameters of one kind of filter, always within their limits: whoever changes
-/// one ([`FromStr`], [`Params::with`]) gets an error instead.
+/// The parameters of one kind of filter, always within their limits: other values
+/// ([`FromStr`], [`Params::with`]) are an error.
 ///
 /// ```
 /// use twiceshy_filters::quotient::telescoping;
@@ -67,61 +70,45 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
 
     /// A short name for tables: the kind, and what sets this filter apart from the
     /// usual one of its kind ("cyclic-2", "telescoping-reseed").
-    fn label(&self) -> String {
-        self.name().to_string()
-    }
-
-    /// Its cells or slots.
-    #[doc(hidden)]
-    fn shape(&self) -> &dyn Shape;
+    fn label(&self) -> String;
 
     /// Bits of a cell or slot: fingerprint and selector.
-    fn cell_bits(&self) -> u32 {
-        self.shape().cell_bits()
-    }
+    fn cell_bits(&self) -> u32;
 
     /// The probability that an absent key that was never queried is answered
     /// "maybe" at this load.
-    fn first_pass_rate(&self, load: f64) -> f64 {
-        self.shape().first_pass_rate(load)
-    }
+    fn first_pass_rate(&self, load: f64) -> f64;
 
     /// Whether the filter changes when it is told of a false positive.
     fn adapts(&self) -> bool;
 
-    /// What [`AnyFilter::learned`](crate::AnyFilter::learned) counts; `None` if nothing.
-    fn learned_unit(&self) -> Option<&'static str> {
-        None
-    }
+    /// What [`AnyFilter::states`](crate::AnyFilter::states) counts; `None` if nothing.
+    fn state_unit(&self) -> Option<&'static str>;
 
-    /// The code of what a block learns; `None` for filters without one.
+    /// The code of a block's state; `None` for filters without one.
     #[doc(hidden)]
-    fn block_code(&self) -> Option<BlockCode> {
-        None
-    }
+    fn block_code(&self) -> Option<BlockCode>;
 
     /// Keys for each 1000 cells that a filter is made for.
     #[doc(hidden)]
-    fn target_permille(&self) -> u32 {
-        self.shape().target_permille()
-    }
+    fn target_permille(&self) -> u32;
 
     /// Cells that one more bin per table adds.
     #[doc(hidden)]
-    fn cells_per_bin(&self) -> u32 {
-        self.shape().cells_per_bin()
-    }
+    fn cells_per_bin(&self) -> u32;
 
     /// Bins come in multiples of this.
     #[doc(hidden)]
-    fn bin_step(&self) -> usize {
-        1
-    }
+    fn bin_step(&self) -> usize;
 
     /// The most bins of one table with which a filter of `keys` keys stays within
     /// `room` bits.
     #[doc(hidden)]
     fn bins_within(&self, room: usize, keys: usize) -> Option<usize>;
+
+    /// Bins of one table for `capacity` keys, however many.
+    #[doc(hidden)]
+    fn bins(&self, capacity: usize) -> u128;
 
     /// Bins of one table for `capacity` keys at the load we fill to.
     #[doc(hidden)]
@@ -129,11 +116,8 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
         if capacity == 0 {
             return Err(Error::spec(self.to_string(), "a filter needs a capacity of at least 1"));
         }
-        let per_bin = u128::from(self.cells_per_bin()) * u128::from(self.target_permille());
-        let bins = (capacity as u128 * 1000).div_ceil(per_bin);
-        let step = self.bin_step() as u128;
-        let whole = bins.div_ceil(step) * step;
-        usize::try_from(whole).ok().filter(|&bins| bins <= MAX_BINS).ok_or_else(|| {
+        let bins = usize::try_from(self.bins(capacity));
+        bins.ok().filter(|&bins| bins <= MAX_BINS).ok_or_else(|| {
             Error::spec(
                 self.to_string(),
                 format!(
@@ -163,22 +147,6 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
         change(&mut self, parameter, &value.to_string())?;
         Ok(self)
     }
-}
-
-/// The cells or slots of a filter, and what follows from them. Kinds whose cells hold more
-/// than a fingerprint answer for themselves.
-pub trait Shape {
-    /// Bits of one.
-    fn cell_bits(&self) -> u32;
-
-    /// [`Params::first_pass_rate`].
-    fn first_pass_rate(&self, load: f64) -> f64;
-
-    /// Keys for each 1000 of them that a filter is made for.
-    fn target_permille(&self) -> u32;
-
-    /// How many one more bin per table adds.
-    fn cells_per_bin(&self) -> u32;
 }
 
 /// Implemented by the parameters of this crate's filters alone.

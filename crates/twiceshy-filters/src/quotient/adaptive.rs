@@ -1,27 +1,26 @@
-//! The adaptive quotient filters, over any rule for what a slot learns.
+//! The adaptive quotient filters, over any [`Rule`](super::rule::Rule).
 //!
 //! Lee, McCauley, Singh, Stein: "Telescoping Filter", sections 3 and 5. A slot
-//! holds a remainder of its key and, in its block's state, a *symbol*: what it
-//! has learned from false positives (a selector, an extension). A [`Rule`] says
-//! what symbols mean and how a block stores its 64 of them; this file moves them
-//! with their slots and keeps the promise when a block's budget is spent.
+//! holds a remainder of its key, and its block's state holds the slot's selector or
+//! extension: the *slot state*, which false positives change. A rule says what slot states
+//! mean and how a block encodes its 64 of them. This file moves them with their slots, and
+//! handles blocks whose budget is spent.
 //!
 //! ```text
 //! slot      ...  62     63  |  64     65     66   ...
 //! insert           \      \ |    \      \
-//! at 62            63      64     65     66        remainders, and symbols across
+//! at 62            63      64     65     66        remainders, and slot states across
 //!                                                  blocks: decode, move, encode
 //! ```
 //!
 //! Runs are in digest order, so the remote's digests of a quotient are the owners
-//! of its run's slots, in order: no map from slots to keys is needed. (A slot
-//! whose owner is gone from the remote, after a crash say, is skipped: owners are
-//! found in order, each at the first slot that can be its.)
+//! of its run's slots, in order: no map from slots to keys is needed. Owners are found in
+//! order, each at the first slot that can be its own; a slot whose owner is gone from the
+//! remote, after a crash say, is skipped.
 //!
-//! How a change is planned and made is in `adaptive/changes.rs`; how a key that is
-//! removed and inserted again keeps what it has learned, in `adaptive/departed.rs`.
+//! `adaptive/changes.rs` plans and makes changes; `adaptive/departed.rs` keeps the slot
+//! state of a key that is removed and inserted again.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -30,16 +29,18 @@ use crate::bits::word::{tuned, tuned_on};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::Writer;
 use crate::make::{self, Grow};
-use crate::params::{WhenFull, growth, too_small};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
+use crate::params::{WhenFull, too_small};
+use crate::remote::{Ordered, stored};
+use crate::steps;
 
 use super::block::SLOTS;
-use super::params::Adapting as _;
+use super::common;
+use super::params::Quotient as _;
 use super::place::{Place, digests_of};
-use super::rule::{Learned, Rule};
+use super::rule::BlockState;
 use super::runs::{Gap, Runs};
+use super::search::Search;
 
 mod changes;
 pub(crate) mod departed;
@@ -52,8 +53,7 @@ use departed::Departed;
 use made::Past;
 use queries::{Queries, Query};
 
-/// A quotient filter that learns from false positives, with an [`Ordered`]
-/// remote.
+/// A quotient filter that adapts to false positives, with an [`Ordered`] remote.
 ///
 /// ```
 /// use twiceshy_filters::quotient::Telescoping;
@@ -74,7 +74,7 @@ use queries::{Queries, Query};
 /// # Ok::<(), twiceshy_filters::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Adaptive<R: Rule> {
+pub struct Adaptive<R: Search> {
     rule: R,
     pub(super) runs: Runs,
     departed: Departed,
@@ -82,7 +82,7 @@ pub struct Adaptive<R: Rule> {
     counts: Stats,
 }
 
-impl<R: Rule> Adaptive<R> {
+impl<R: Search> Adaptive<R> {
     /// An empty filter for `capacity` keys.
     ///
     /// # Errors
@@ -99,11 +99,10 @@ impl<R: Rule> Adaptive<R> {
         make::load(bytes)
     }
 
-    /// [`DigestFilter::adapt`] for a caller who has read the stored digests of the
-    /// query's [range](DigestFilter::range), in order, to prove it absent: no
-    /// further access, unless a block's budget is spent and its remainders have
-    /// to be recomputed, or the list cannot be that of the range. A list that was
-    /// right once and is no longer may cost false negatives.
+    /// [`DigestFilter::adapt`] for a caller that has read the stored digests of the
+    /// query's [range](DigestFilter::range), in order. The remote is read again only if a
+    /// block's budget is spent and its remainders have to be recomputed, or if the list
+    /// cannot be that of the range. A stale list may cause false negatives.
     ///
     /// # Errors
     /// [`Error::Remote`] when the remote failed.
@@ -121,7 +120,7 @@ impl<R: Rule> Adaptive<R> {
         if read.contains(&query) {
             return Ok(Adapted::Stored);
         }
-        // Slots without an owner are taken out, and that needs certainty.
+        // Slots without an owner are removed, so the list has to be right.
         let range = self.range(query);
         let in_range = read.iter().all(|digest| range.contains(digest));
         let again = if read.len() == run.len() && in_range && read.is_sorted_by(|a, b| a < b) {
@@ -136,13 +135,13 @@ impl<R: Rule> Adaptive<R> {
         self.fix(&place, stored, remote)
     }
 
-    /// What each occupied slot has learned, in order: for statistics.
-    pub fn symbols(&self) -> impl Iterator<Item = R::Symbol> + '_ {
+    /// The states of all occupied slots, in order: for statistics.
+    pub fn slot_states(&self) -> impl Iterator<Item = R::SlotState> + '_ {
         let mut last = None;
         self.runs.iter().flat_map(|(_, run)| run).map(move |slot| {
             let block = slot / SLOTS;
             if last.as_ref().is_none_or(|(held, _)| *held != block) {
-                last = Some((block, self.learned(block)));
+                last = Some((block, self.decoded(block)));
             }
             last.as_ref().expect("just decoded").1.slots[slot % SLOTS]
         })
@@ -164,58 +163,60 @@ impl<R: Rule> Adaptive<R> {
 
     /// Whether a slot may be the digest's.
     fn slot_holds(&self, slot: usize, remainder: u64, place: &Place) -> bool {
-        let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
+        let (state, index) = (self.runs.state(slot / SLOTS), slot % SLOTS);
         self.rule.undecoded(state, index, remainder, place).unwrap_or_else(|| {
-            let (epoch, symbol) = self.rule.decode_one(state, index);
-            self.rule.holds(remainder, place, epoch, symbol)
+            let (epoch, slot_state) = self.rule.decode_one(state, index);
+            self.rule.holds(remainder, place, epoch, slot_state)
         })
     }
 
-    fn learned(&self, block: usize) -> Learned<R::Symbol> {
+    /// The state of a block.
+    fn decoded(&self, block: usize) -> BlockState<R::SlotState> {
         // A block that an insertion is about to add.
         if block == self.runs.block_count() {
-            return Learned::nothing(0);
+            return BlockState::unadapted(0);
         }
-        self.rule.decode(self.runs.extra(block))
+        self.rule.decode(self.runs.state(block))
     }
 
-    /// The hash functions of a block.
+    /// The epoch of a block.
     fn epoch(&self, block: usize) -> u8 {
-        if self.untouched(block) { 0 } else { self.learned(block).epoch }
+        if self.untouched(block) { 0 } else { self.decoded(block).epoch }
     }
 
-    /// Whether a block never learned anything.
+    /// Whether a block has not adapted.
     fn untouched(&self, block: usize) -> bool {
         // All bytes, without a branch for each.
         block == self.runs.block_count()
-            || self.runs.extra(block).iter().fold(0, |any, &byte| any | byte) == 0
+            || self.runs.state(block).iter().fold(0, |any, &byte| any | byte) == 0
     }
 
-    /// Whether no slot of a run has learned anything. Its remainders are then
-    /// in order, and slots with equal ones are as good as each other: also the
-    /// slot behind it, where the block has no hash functions of its own.
+    /// Whether no slot of a run has adapted. Its remainders are then in order, and slots
+    /// with equal ones are interchangeable; so is the slot behind the run, unless its block
+    /// has an epoch.
     ///
-    /// A slot without an owner may be out of order whatever it learned.
+    /// A slot without an owner may be out of order in any state.
     fn in_order(&self, run: &Range<usize>) -> bool {
         self.runs.are_sorted(run.clone())
             && blocks_of(&(run.start..run.end + 1)).all(|block| {
                 self.untouched(block) || {
-                    let learned = self.learned(block);
-                    let nothing = |slot: usize| learned.slots[slot % SLOTS] == R::Symbol::default();
-                    learned.epoch == 0 && within(run, block).all(nothing)
+                    let block_state = self.decoded(block);
+                    let nothing =
+                        |slot: usize| block_state.slots[slot % SLOTS] == R::SlotState::default();
+                    block_state.epoch == 0 && within(run, block).all(nothing)
                 }
             })
     }
 
-    /// Whether the next key makes it grow, or is handed back.
+    /// Whether the next key makes the filter grow, or is handed back.
     fn is_full(&self) -> bool {
         let (capacity, slots) = (self.counts.capacity, self.runs.quotients());
         self.runs.len() >= self.params.slots().full.most_keys(capacity, slots)
     }
 
-    /// Where a digest's slot comes if that is all there is to do, as it mostly is
-    /// where nothing was learned: there is room, no slot may be the digest's, and no
-    /// block that it changes has a state.
+    /// Where a digest's slot goes if nothing else changes, as is usual while blocks have
+    /// not adapted: there is room, no slot matches the digest, and no block on the way
+    /// has adapted.
     fn gap_among_untouched(&self, place: &Place) -> Option<Gap> {
         if self.is_full() {
             return None;
@@ -226,9 +227,9 @@ impl<R: Rule> Adaptive<R> {
     }
 }
 
-impl<R: Rule> Sealed for Adaptive<R> {}
+impl<R: Search> Sealed for Adaptive<R> {}
 
-impl<R: Rule> DigestFilter for Adaptive<R> {
+impl<R: Search> DigestFilter for Adaptive<R> {
     type Remote = dyn Ordered;
 
     #[inline]
@@ -242,7 +243,7 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         let place = self.place(digest);
-        // While the block is on its way the remote has time.
+        // The remote prepares while the block is loaded.
         self.runs.prefetch(place.quotient);
         remote.prepare(digest);
         if let Some(gap) = self.gap_among_untouched(&place)
@@ -255,7 +256,7 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
         }
         let index = match self.runs.run(place.quotient) {
             None => 0,
-            // Where a key that had learned comes to, equal remainders do not say.
+            // Equal remainders do not say where the slot of a departed key belongs.
             Some(run) if self.in_order(&run) && self.departed.recall(digest, 0) == 0 => {
                 if self.run_holds(&run, &place) && stored(digest, remote)? {
                     return Ok(false);
@@ -274,22 +275,15 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
             self.put(&place, index, remote)?;
             return Ok(true);
         }
-        let (len, capacity, slots) = (self.runs.len(), self.counts.capacity, self.runs.quotients());
+        let (len, capacity) = (self.runs.len(), self.counts.capacity);
         if self.params.slots().full != WhenFull::Grow {
             return Err(Error::Full { digest, len, capacity });
         }
-        // Half as many slots again always have room for one more key.
-        let size = growth(self.params, capacity.max(len), slots).next();
-        let (larger, more_slots) = size.expect("there is a next size")?;
+        let (larger, more_slots) = common::next_size(&self.params, &self.runs, capacity)?;
         let renewed = self
             .renewed(larger, more_slots, Some(digest), Past::Kept, remote)?
             .ok_or(Error::Full { digest, len, capacity })?;
-        if renewed.runs.len() != len + 1 {
-            return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
-        }
-        remote.insert(digest).map_err(Error::Remote)?;
-        *self = renewed;
-        Ok(true)
+        steps::insert_renewed(self, renewed, digest, remote)
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
@@ -299,7 +293,7 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
             return Ok(false);
         };
         let index = if self.in_order(&run) {
-            let remainder = self.rule.remainder(&place, 0, R::Symbol::default());
+            let remainder = self.rule.remainder(&place, 0, R::SlotState::default());
             run.clone().position(|slot| self.runs.remainder(slot) == remainder)
         } else {
             let owners = self.owners_now(place.quotient, &run, remote)?;
@@ -308,8 +302,7 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
         let Some(mut index) = index else { return Ok(false) };
         let mut removal = self.plan_removal(place.quotient, index, remote)?;
         if removal.1.spent != 0 {
-            // With remainders that are recomputed, equal ones are no longer as
-            // good as each other.
+            // Slots with equal remainders differ once these are recomputed.
             let owners = self.owners_now(place.quotient, &run, remote)?;
             let own = owners.iter().position(|owner| *owner == Some(digest));
             let Some(own) = own else { return Ok(false) };
@@ -317,13 +310,13 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
             removal = self.plan_removal(place.quotient, index, remote)?;
         }
         let slot = run.start + index;
-        let state = self.runs.extra(slot / SLOTS);
-        let (epoch, symbol) = self.rule.decode_one(state, slot % SLOTS);
+        let state = self.runs.state(slot / SLOTS);
+        let (epoch, slot_state) = self.rule.decode_one(state, slot % SLOTS);
         if !remote.remove(digest).map_err(Error::Remote)? {
             return Ok(false);
         }
         self.take(removal);
-        let (depth, slots) = (self.rule.depth(symbol), self.runs.quotients());
+        let (depth, slots) = (self.rule.depth(slot_state), self.runs.quotients());
         self.departed.remember(digest, epoch, depth, slots);
         Ok(true)
     }
@@ -340,8 +333,7 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
         self.fix(&place, &stored, remote)
     }
 
-    /// The digests that share its quotient: all that can make it a false
-    /// positive.
+    /// The digests with its quotient: only these can make it a false positive.
     fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
         let quotient = self.place(digest).quotient;
         digests_of(quotient..=quotient, self.runs.quotients())
@@ -361,12 +353,8 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
     }
 
     fn stats(&self) -> Stats {
-        Stats {
-            len: self.runs.len(),
-            cells: self.runs.quotients(),
-            bits: self.runs.bits() + self.departed.bits(),
-            ..self.counts
-        }
+        let stats = common::stats(&self.runs, self.counts);
+        Stats { bits: stats.bits + self.departed.bits(), ..stats }
     }
 
     fn description(&self) -> String {
@@ -374,46 +362,24 @@ impl<R: Rule> DigestFilter for Adaptive<R> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.params.to_string());
-        writer.u64(self.runs.quotients() as u64);
-        writer.u64(self.runs.len() as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-        writer.u64(self.counts.adaptations);
-        writer.u64(self.counts.spent);
-        writer.block(self.runs.as_bytes());
-        writer.finish()
+        let Stats { adaptations, spent, .. } = self.counts;
+        common::save(&self.params, &self.runs, &self.counts, &[adaptations, spent])
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         self.runs.check()?;
         self.check_states()?;
         self.departed.check()?;
-        // In digest order, slots and digests are the same list.
-        let mut slots =
+        let slots =
             self.runs.iter().flat_map(|(quotient, run)| run.map(move |slot| (quotient, slot)));
-        let mut stray = None;
-        let mut visitor = |digest| {
+        common::check_owners(slots, remote, |digest, (quotient, slot)| {
             let place = self.place(digest);
-            let its_own = slots.next().is_some_and(|(quotient, slot)| {
-                let (epoch, symbol) =
-                    self.rule.decode_one(self.runs.extra(slot / SLOTS), slot % SLOTS);
-                quotient == place.quotient
-                    && self.rule.holds(self.runs.remainder(slot), &place, epoch, symbol)
-            });
-            if stray.is_none() && !(its_own && self.holds(&place)) {
-                stray = Some(digest);
-            }
-        };
-        remote.visit(EVERY_DIGEST, &mut visitor).map_err(|error| error.to_string())?;
-        if let Some(digest) = stray {
-            return Err(format!("{digest:?} is stored and has no slot of its own"));
-        }
-        match slots.count() {
-            0 => Ok(()),
-            extra => Err(format!("{extra} slots have no stored digest")),
-        }
+            let (epoch, slot_state) =
+                self.rule.decode_one(self.runs.state(slot / SLOTS), slot % SLOTS);
+            quotient == place.quotient
+                && self.rule.holds(self.runs.remainder(slot), &place, epoch, slot_state)
+                && self.holds(&place)
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Runs from remainders that come in order.
 //!
-//! What is appended goes right behind what is there, or to its quotient's own
-//! slot: nothing moves, and every word of a block is written once, when the next
-//! has begun. Offsets are those of [`super::runs`]: how far the runs of all
-//! earlier blocks reach is known when the first quotient of a block comes.
+//! A remainder goes right behind the last one, or to its quotient's own slot if that is
+//! further. Nothing moves, and every word of a block is written once, when the next has
+//! begun. Offsets are those of [`super::runs`]: when the first quotient of a block comes, it
+//! is known how far the runs of all earlier blocks reach.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -13,15 +13,15 @@ use super::block::SLOTS;
 use super::place::Place;
 use super::runs::Runs;
 
-/// The runs of all digests of a remote, each with its first remainder; `None`
-/// when they are more than the slots.
+/// The runs of all digests of a remote, each with its first remainder; `None` if there are
+/// more digests than slots.
 pub(crate) fn runs_of(
     remote: &mut dyn Ordered,
     slots: usize,
     width: u32,
-    extra: usize,
+    state: usize,
 ) -> Result<Option<Runs>> {
-    let mut appending = Appending::new(slots, width, extra);
+    let mut appending = Appending::new(slots, width, state);
     let mut last = 0;
     let (mut fits, mut in_order) = (true, true);
     remote
@@ -60,8 +60,8 @@ pub(crate) struct Appending {
 
 impl Appending {
     /// No runs yet, as [`Runs::new`].
-    pub(crate) fn new(quotients: usize, width: u32, extra: usize) -> Self {
-        let runs = Runs::new(quotients, width, extra);
+    pub(crate) fn new(quotients: usize, width: u32, state: usize) -> Self {
+        let runs = Runs::new(quotients, width, state);
         let [occupieds, runends, remainders] = [0; 3];
         Appending { runs, quotient: 0, next: 0, occupieds, block: 0, runends, remainders, word: 0 }
     }
@@ -157,13 +157,13 @@ mod tests {
 
     /// Appended in order, runs are byte for byte those inserted in any order.
     fn compare(quotients: usize, width: u32, mut pairs: Vec<(usize, u64)>) {
-        let extra = (width % 3) as usize;
-        let mut inserted = Runs::new(quotients, width, extra);
+        let state = (width % 3) as usize;
+        let mut inserted = Runs::new(quotients, width, state);
         for &(quotient, remainder) in &pairs {
             let _ = inserted.insert_in_order(quotient, remainder);
         }
         pairs.sort_unstable();
-        let mut appending = Appending::new(quotients, width, extra);
+        let mut appending = Appending::new(quotients, width, state);
         for (index, &(quotient, remainder)) in pairs.iter().enumerate() {
             assert_eq!(appending.len(), index);
             appending.append(quotient, remainder);

@@ -5,8 +5,8 @@
 //! Stein: "Telescoping Filter", section 5. One block, with remainders of `r` bits:
 //!
 //! ```text
-//! bytes   8            8          1        8 r                         extra
-//!         | occupieds  | runends  | offset | 64 remainders, packed      | a variant's |
+//! bytes   8            8          1        8 r                         up to 64
+//!         | occupieds  | runends  | offset | 64 remainders, packed      | state |
 //!           bit i:       bit i:     how far   slot i at bits i r to
 //!           quotient i   slot i     runs of   (i + 1) r, the lowest
 //!           has a run    ends a     earlier   bit first
@@ -14,10 +14,10 @@
 //!                                   reach
 //! ```
 //!
-//! 17 bytes for 64 slots are 2.125 bits a slot. Blocks follow each other without
+//! 17 bytes for 64 slots are 2.125 bits per slot. Blocks follow each other without
 //! gaps, so a remainder is one unaligned load of eight bytes; eight bytes of
 //! padding let the last be read like any other. This file knows where things
-//! are, not what they mean: that is [`super::runs`].
+//! are; [`super::runs`] knows what they mean, and a variant what its state means.
 
 mod bytes;
 mod shift;
@@ -45,22 +45,22 @@ const OFFSET: usize = RUNENDS + 8;
 const REMAINDERS: usize = OFFSET + 1;
 const PADDING: usize = 8;
 
-/// Where a variant's own bytes are in a block with remainders of a byte, and the
-/// bytes up to their eighth, which is a neighbour's where there are fewer.
-const BYTES_EXTRA: usize = REMAINDERS + SLOTS;
-const BYTES_BLOCK: usize = BYTES_EXTRA + 8;
+/// Where the state begins in a block with remainders of a byte, and the bytes up to the
+/// state's eighth, which belongs to the next block if the state is shorter.
+const BYTES_STATE: usize = REMAINDERS + SLOTS;
+const BYTES_BLOCK: usize = BYTES_STATE + 8;
 
 /// Blocks in one piece of memory.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     bytes: Vec<u8>,
-    /// Blocks there are: a division is a noticeable part of an insertion.
+    /// The number of blocks, stored: a division is a noticeable part of an insertion.
     count: usize,
     /// Bits of a remainder.
     width: u32,
     /// Bytes of a block.
     stride: usize,
-    /// As many remainders as one load is sure to have whole.
+    /// As many remainders as one load always has whole.
     lanes: Lanes,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Head {
     pub(crate) offset: u8,
 }
 
-/// Where blocks are in memory: for who asks for one ahead, and reads nothing.
+/// Where blocks are in memory: for callers that prefetch one and read nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The address of the first.
@@ -84,8 +84,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Where a quotient's metadata are, and where its run is as long as none before
-    /// it is in the way; with remainders of a byte, that is, as most have.
+    /// The addresses of a quotient's metadata and of its own slot, where its run is if no
+    /// earlier one is in the way. The second is right for remainders of a byte only.
     #[inline(always)]
     pub fn addresses(self, quotient: usize) -> [usize; 2] {
         let block = self.start.wrapping_add((quotient / SLOTS).wrapping_mul(self.stride));
@@ -123,9 +123,9 @@ impl Within {
 
 impl Blocks {
     /// `count` blocks of empty slots, with remainders of `width` bits (1 to 32)
-    /// and `extra` bytes for a variant's own use.
-    pub(crate) fn new(count: usize, width: u32, extra: usize) -> Self {
-        let stride = Self::stride_for(width, extra);
+    /// and `state` bytes of state.
+    pub(crate) fn new(count: usize, width: u32, state: usize) -> Self {
+        let stride = Self::stride_for(width, state);
         let data = count.checked_mul(stride).expect("the blocks fit the address space");
         Blocks {
             bytes: filled(0, data + PADDING),
@@ -137,9 +137,9 @@ impl Blocks {
     }
 
     /// Bytes of a block.
-    fn stride_for(width: u32, extra: usize) -> usize {
+    fn stride_for(width: u32, state: usize) -> usize {
         assert!((1..=32).contains(&width), "remainders are 1 to 32 bits wide, not {width}");
-        REMAINDERS + 8 * width as usize + extra
+        REMAINDERS + 8 * width as usize + state
     }
 
     /// A load starts at a byte, up to seven bits before the remainder.
@@ -149,17 +149,17 @@ impl Blocks {
     }
 
     /// The most blocks that fit into `room` bits, padding included.
-    pub(crate) fn count_within(room: usize, width: u32, extra: usize) -> Option<usize> {
-        Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, extra))
+    pub(crate) fn count_within(room: usize, width: u32, state: usize) -> Option<usize> {
+        Some((room / 8).checked_sub(PADDING)? / Self::stride_for(width, state))
     }
 
-    /// Blocks there are.
+    /// The number of blocks.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Slots there are.
+    /// The number of slots.
     #[inline(always)]
     pub(crate) fn slots(&self) -> usize {
         self.count * SLOTS
@@ -185,8 +185,8 @@ impl Blocks {
         self.count += 1;
     }
 
-    /// What many queries see of them at once, where remainders have a byte and blocks
-    /// are not larger than one glance is good for.
+    /// The blocks for batches of queries; `None` unless remainders have a byte and blocks
+    /// are small enough.
     pub(crate) fn of_bytes(&self) -> Option<ByteBlocks<'_>> {
         let few = self.width == 8 && self.stride <= ByteBlocks::LARGEST;
         few.then(|| ByteBlocks::new(&self.bytes, self.stride))
@@ -246,8 +246,8 @@ impl Blocks {
         self.load(byte) >> shift & mask(self.width)
     }
 
-    /// The remainders of these slots, from the lowest bits up, and how many bits
-    /// they are; above them are others. `None` where one load does not have all.
+    /// The remainders of these slots, from the lowest bits up, and the number of their bits;
+    /// other bits are above. `None` if one load does not have all.
     #[inline(always)]
     fn load_slots(&self, slots: Within) -> Option<(u64, u32)> {
         if self.width == 8 {
@@ -265,8 +265,7 @@ impl Blocks {
         Some((word_at(eight, 0) >> (at % 8), bits as u32))
     }
 
-    /// These slots, of remainders of a byte; `None` where one load does not have
-    /// all.
+    /// These slots, with remainders of a byte; `None` if one load does not have all.
     #[inline(always)]
     pub(crate) fn load_bytes(&self, slots: Within) -> Option<Bytes> {
         debug_assert!(self.width == 8, "remainders of {} bits", self.width);
@@ -310,7 +309,7 @@ impl Blocks {
     pub(crate) fn count_up_to(&self, slots: Range<usize>, remainder: u64) -> usize {
         match self.load_slots(Within::of(&slots)) {
             Some((word, bits)) => self.lanes.count_up_to(word, remainder, bits) as usize,
-            // From the end, because what comes in order belongs there.
+            // From the end: digests inserted in order belong there.
             None => {
                 let more = slots.clone().rev().take_while(|&slot| self.remainder(slot) > remainder);
                 slots.len() - more.count()
@@ -327,19 +326,19 @@ impl Blocks {
         }
     }
 
-    /// A variant's own bytes of a block.
+    /// The state of a block.
     #[inline(always)]
-    pub(crate) fn extra(&self, block: usize) -> &[u8] {
-        &self.bytes[self.extra_place(block)]
+    pub(crate) fn state(&self, block: usize) -> &[u8] {
+        &self.bytes[self.state_place(block)]
     }
 
-    pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
-        let place = self.extra_place(block);
+    pub(crate) fn state_mut(&mut self, block: usize) -> &mut [u8] {
+        let place = self.state_place(block);
         &mut self.bytes[place]
     }
 
     #[inline(always)]
-    fn extra_place(&self, block: usize) -> Range<usize> {
+    fn state_place(&self, block: usize) -> Range<usize> {
         block * self.stride + REMAINDERS + 8 * self.width as usize..(block + 1) * self.stride
     }
 
@@ -383,22 +382,22 @@ impl Blocks {
         self.bytes[byte] = if value { old | bit } else { old & !bit };
     }
 
-    /// Where they are at this moment, with so many quotients.
+    /// Where the blocks are now, with so many quotients.
     pub(crate) fn layout(&self, quotients: usize) -> Layout {
         Layout { start: self.bytes.as_ptr().addr(), quotients, stride: self.stride }
     }
 
-    /// Asks for the memory of a slot and its metadata ahead of their use.
+    /// Prefetches a slot and its metadata.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: usize) {
         prefetch(&self.bytes, slot / SLOTS * self.stride);
         self.prefetch_remainder(slot);
     }
 
-    /// Asks for all that a query of a quotient is likely to need: the metadata, and
-    /// the slots up to 32 further, as few runs are moved by more at a load of 0.95.
-    /// Behind a block's last slot are the metadata of the next, which a run that goes
-    /// on there needs as well.
+    /// Prefetches all that a query of a quotient is likely to need: the metadata, and
+    /// the slots up to 32 further, since few runs are moved by more at a load of 0.95.
+    /// Behind a block's last slot are the metadata of the next block, which a run that
+    /// continues there needs as well.
     #[inline(always)]
     pub(crate) fn prefetch_run(&self, quotient: usize) {
         let (byte, _) = self.place(quotient);
@@ -407,13 +406,13 @@ impl Blocks {
         prefetch(&self.bytes, byte + 4 * self.width as usize);
     }
 
-    /// Asks for a variant's own bytes of a quotient's block.
+    /// Prefetches the state of a quotient's block.
     #[inline(always)]
-    pub(crate) fn prefetch_extra(&self, quotient: usize) {
+    pub(crate) fn prefetch_state(&self, quotient: usize) {
         prefetch(&self.bytes, (quotient / SLOTS + 1) * self.stride - 1);
     }
 
-    /// Asks for the memory of a slot.
+    /// Prefetches a slot.
     #[inline(always)]
     pub(crate) fn prefetch_remainder(&self, slot: usize) {
         prefetch(&self.bytes, self.place(slot).0);
@@ -424,10 +423,10 @@ impl Blocks {
         &self.bytes[..self.bytes.len() - PADDING]
     }
 
-    /// Blocks from bytes that [`Blocks::as_bytes`] gave. `None` when they are no
-    /// whole number of blocks.
-    pub(crate) fn from_bytes(data: &[u8], width: u32, extra: usize) -> Option<Self> {
-        let stride = Self::stride_for(width, extra);
+    /// Blocks from the bytes of [`Blocks::as_bytes`]; `None` if they are no whole number
+    /// of blocks.
+    pub(crate) fn from_bytes(data: &[u8], width: u32, state: usize) -> Option<Self> {
+        let stride = Self::stride_for(width, state);
         if !data.len().is_multiple_of(stride) {
             return None;
         }

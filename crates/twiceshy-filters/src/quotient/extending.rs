@@ -4,76 +4,58 @@
 //! Lee, McCauley, Singh, Stein: "Telescoping Filter", section 5 and appendix C.4;
 //! a simplification of the broom filter of Bender et al. Extensions are the
 //! first bits of a digest's second word; those of a block are one arithmetic
-//! code. Remainders never change, so a spent block drops its extensions and asks
-//! nobody.
+//! code. Remainders never change, so a spent block drops its extensions without a look at
+//! the remote.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::word::Words;
 use crate::code::BlockCode;
 use crate::code::extensions::{Extension, ExtensionCode, MAX_LENGTH};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid, field};
 
 use super::block::{Bytes, Within};
-use super::params::{Adapting, Slots, validate_budget};
+use super::params::{Slots, validate_budget};
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule, number};
+use super::rule::{BlockState, MOST_STATE, Rule, number};
 use super::runs::Runs;
+use super::search::Search;
 
 /// The parameters of "extension".
 ///
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
-/// | `budget` | bits for what the 64 slots of a block learn, a multiple of 8 to 128 | 56 |
+/// | `budget` | bits for the state of a block of 64 slots, a multiple of 8 to 128 | 56 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
     budget: u32,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL, budget: 56 }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "extension";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by bits of extension");
+    const USUAL: Self = Values { slots: Slots::USUAL, budget: 56 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "extension"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("budget", &mut self.budget), field("full", full)]
+        self.slots.fields([field("budget", &mut self.budget)])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -81,28 +63,10 @@ impl params::Params for Params {
         self.slots.validate()
     }
 
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by bits of extension")
-    }
-
     fn block_code(&self) -> Option<BlockCode> {
-        let code = Extending::new(self).code;
+        let code = Extending::new(&Valid(*self)).code;
         let bits = (0..=MAX_LENGTH).map(|length| code.bits(length)).collect();
         Some(BlockCode { budget: self.budget, bits })
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, self.state_bytes())
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {
@@ -127,21 +91,20 @@ fn extension(digest: Digest, length: u8) -> Extension {
 
 impl Rule for Extending {
     const REMAINDERS_CHANGE: bool = false;
-    const EVERY_QUERY_READS_STATE: bool = false;
 
-    type Symbol = Extension;
+    type SlotState = Extension;
     type Params = Params;
 
     fn new(params: &Params) -> Self {
         Extending { code: ExtensionCode::for_budget(params.budget), width: params.slots.f }
     }
 
-    fn decode(&self, state: &[u8]) -> Learned<Extension> {
-        Learned { epoch: 0, slots: self.code.decode(number(state)) }
+    fn decode(&self, state: &[u8]) -> BlockState<Extension> {
+        BlockState { epoch: 0, slots: self.code.decode(number(state)) }
     }
 
-    fn encode(&self, learned: &Learned<Extension>) -> Option<[u8; MOST_STATE]> {
-        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+    fn encode(&self, block_state: &BlockState<Extension>) -> Option<[u8; MOST_STATE]> {
+        let code = self.code.encode(&block_state.slots)?.to_le_bytes();
         let mut state = [0; MOST_STATE];
         state[..code.len()].copy_from_slice(&code);
         Some(state)
@@ -164,10 +127,18 @@ impl Rule for Extending {
         remainder == place.remainder(self.width) && held == extension(place.digest, held.length)
     }
 
-    fn apart(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
+    fn adapted(&self, query: &Place, stored: &Place, _: u8, _: Extension) -> Option<Extension> {
         let common = (query.digest.word(1) ^ stored.digest.word(1)).leading_zeros() as u8;
         (common < MAX_LENGTH).then(|| extension(stored.digest, common + 1))
     }
+
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
+        (0, self.code.decode_one(number(state), index))
+    }
+}
+
+impl Search for Extending {
+    const EVERY_QUERY_READS_STATE: bool = false;
 
     #[inline(always)]
     fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
@@ -182,7 +153,7 @@ impl Rule for Extending {
         run: Within,
         place: &Place,
     ) -> Option<bool> {
-        // The width that finding the run has asked for already.
+        // Finding the run has loaded this width already.
         runs.any_at_once(run, place.remainder(runs.width()))
     }
 
@@ -196,9 +167,5 @@ impl Rule for Extending {
             return Some(false);
         }
         self.code.starts_with_zeros(number(state), index + 1).then_some(true)
-    }
-
-    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Extension) {
-        (0, self.code.decode_one(number(state), index))
     }
 }

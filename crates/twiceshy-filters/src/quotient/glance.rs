@@ -1,12 +1,12 @@
-//! What many queries see of a block with remainders of a byte: all at one glance.
+//! Batches of queries in blocks with remainders of a byte: one branchless look at a run.
 //!
 //! At a load of 0.95, 61 of 100 quotients have a run, and every sixth run ends in
-//! another block or in the last slot of its own. Nobody can foresee which, so a query
-//! that branches on it is often wrong. Here nothing is a branch: the answer is made
-//! as if the run were near, and beside it is said whether it was.
+//! another block or in the last slot of its own: branches on that would be unpredictable.
+//! There are none here. The answer is computed as if the run were near, and a flag says
+//! whether it was.
 //!
-//! Where a run starts and ends is a word with all bits below set, for the larger of
-//! two places is then `|`. (Of `max` a compiler may make a branch, and here did.)
+//! A place is a word with all bits below it set, so that the larger of two places is
+//! `|`. (The compiler made a branch of `max`.)
 //!
 //! ```text
 //! bit           63 ..                  0
@@ -27,27 +27,27 @@ pub(crate) struct ByteBlocks<'a> {
     stride: usize,
 }
 
-/// What is seen of a quotient's run.
+/// A quotient's run at one glance.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     /// Whether there is one.
     pub(crate) occupied: bool,
-    /// Whether its slots cannot be seen from here.
+    /// Whether its slots are beyond one glance.
     pub(crate) far: bool,
-    /// Its slots, or none. Where it is far they mean nothing.
+    /// Its slots, perhaps none; meaningless if it is far.
     pub(crate) slots: Bytes,
 }
 
 impl<'a> ByteBlocks<'a> {
-    /// The largest block, in bytes: three requests reach all of its lines. That of
-    /// selectors stored plainly is larger, and a match in it is left open anyway.
+    /// The largest block, in bytes: three prefetches reach all of its cache lines. Blocks
+    /// with uncompressed selectors are larger, and leave every match open anyway.
     pub(super) const LARGEST: usize = 128;
 
     pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
         ByteBlocks { bytes, stride }
     }
 
-    /// Asks for all of a quotient's block, and for the byte behind it: there the next
+    /// Prefetches all of a quotient's block, and the byte behind it: there the next
     /// block starts, where a run may go on.
     #[inline(always)]
     pub(crate) fn prefetch(self, quotient: usize) {
@@ -58,7 +58,7 @@ impl<'a> ByteBlocks<'a> {
         prefetch(self.bytes, behind);
     }
 
-    /// A byte of every line that has a byte of a quotient's block or the one behind it.
+    /// One byte of each cache line of a quotient's block and of the byte behind it.
     #[inline(always)]
     fn asked_for(self, quotient: usize) -> [usize; 3] {
         let at = quotient / SLOTS * self.stride;
@@ -131,8 +131,8 @@ mod tests {
                 }
                 assert_eq!(slots.len as usize, run.len(), "quotient {quotient}");
                 assert_eq!(slots.end, run.end - block * SLOTS, "quotient {quotient}");
-                let state = runs.extra(block);
-                assert_eq!(slots.extra.to_le_bytes()[..state.len()], *state);
+                let state = runs.state(block);
+                assert_eq!(slots.state.to_le_bytes()[..state.len()], *state);
                 let held: Vec<u64> = run.map(|slot| runs.remainder(slot)).collect();
                 for remainder in 0..256 {
                     let expected = held.contains(&remainder);
@@ -165,9 +165,9 @@ mod tests {
         let mut rng = Rng::new(1);
         let quotients = if cfg!(miri) { 130 } else { 2000 };
         let mut counts = [0; 3];
-        for extra in [0, 7] {
+        for state in [0, 7] {
             for percent in [0, 50, 95, 100] {
-                let mut runs = Runs::new(quotients, 8, extra);
+                let mut runs = Runs::new(quotients, 8, state);
                 for _ in 0..quotients * percent / 100 {
                     // Some pile up before a block's end, so that offsets are large; some at
                     // the start of blocks, where runs of eight and more slots end.
@@ -179,7 +179,7 @@ mod tests {
                     let _ = runs.insert_in_order(quotient as usize, rng.below(256));
                 }
                 for block in 0..runs.block_count() {
-                    runs.extra_mut(block).fill_with(|| rng.next() as u8);
+                    runs.state_mut(block).fill_with(|| rng.next() as u8);
                 }
                 let seen = tuned(Compare(&runs));
                 assert_eq!(Compare(&runs).run(Portable), seen);

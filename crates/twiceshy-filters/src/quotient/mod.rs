@@ -1,6 +1,6 @@
 //! The quotient family: runs of remainders behind rank-and-select metadata.
 //!
-//! | filter | metadata a slot | remote | after a false positive |
+//! | filter | metadata per slot | remote | after a false positive |
 //! | --- | --- | --- | --- |
 //! | [`Rsqf`] | 2.125 bits | [`Ordered`](crate::remote::Ordered) | stays |
 //! | [`Telescoping`] | 3 bits | [`Ordered`](crate::remote::Ordered) | another remainder of the key |
@@ -12,6 +12,7 @@
 pub(crate) mod adaptive;
 mod append;
 mod block;
+mod common;
 pub mod extending;
 mod glance;
 pub(crate) mod params;
@@ -19,6 +20,7 @@ pub(crate) mod place;
 pub mod rsqf;
 pub(crate) mod rule;
 pub(crate) mod runs;
+pub(crate) mod search;
 pub mod telescoping;
 pub mod uncompressed;
 

@@ -1,4 +1,4 @@
-//! The rank-and-select quotient filter, as it is: no adaptivity.
+//! The rank-and-select quotient filter, which does not adapt.
 //!
 //! Pandey, Bender, Johnson, Patro: "A General-Purpose Counting Filter"; Lee,
 //! McCauley, Singh, Stein: "Telescoping Filter", sections 2.1 and 5.
@@ -11,29 +11,28 @@
 //!                      high 64 bits of the product   low 64 bits
 //! ```
 //!
-//! So any number of slots will do, and the order of digests is the order of
-//! quotients and, within a run, of remainders: runs in the order of remainders
-//! *are* in digest order, with or without a remote, and the j-th slot of a run is
-//! the j-th digest of the quotient's range. Twice the slots move the remainder's
-//! first bit into the quotient, whatever the number of slots: the filter can
-//! double without its remote ([`Rsqf::doubled`]).
+//! So the number of slots is arbitrary, and digests are in the order of their quotients and,
+//! within a run, of their remainders: the j-th slot of a run is the j-th digest of the
+//! quotient's range, with or without a remote. Doubling the slots moves the first bit of each
+//! remainder into the quotient, so the filter doubles without its remote
+//! ([`Rsqf::doubled`]).
 //!
-//! Two keys with one fingerprint keep two slots, so that removing one never
-//! denies the other.
+//! Two keys with one fingerprint keep two slots, so removing one never denies the other.
 
 use crate::bits::word::tuned;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::{Reader, Writer};
+use crate::format::Reader;
 use crate::make::{self, Build, Grow};
-use crate::params::{MAX_BINS, Params as _, WhenFull, growth, too_small};
-use crate::remote::{EVERY_DIGEST, Ordered, stored, strangers};
-use alloc::format;
+use crate::params::{Params as _, WhenFull, too_small};
+use crate::remote::{Ordered, stored};
+use crate::steps;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::append::runs_of;
+use super::common;
 use super::runs::Runs;
 
 mod params;
@@ -43,8 +42,8 @@ mod whole;
 pub use params::Params;
 use queries::{Queries, Query};
 
-/// Bytes a block beside the remainders and their metadata: none.
-const EXTRA: usize = 0;
+/// Bytes of a block's state: nothing adapts.
+const NO_STATE: usize = 0;
 
 /// The rank-and-select quotient filter ("rsqf"), with an [`Ordered`] remote.
 ///
@@ -68,7 +67,7 @@ pub struct Rsqf {
     counts: Stats,
 }
 
-/// Where a digest belongs: in order of digests, these are in order too.
+/// Where a digest belongs. Fingerprints are in the order of their digests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Fingerprint {
     quotient: usize,
@@ -106,9 +105,8 @@ impl Rsqf {
         }
     }
 
-    /// Adds a digest's fingerprint without asking the remote, as a filter with
-    /// none would: a digest added twice has to be deleted twice. `false`, and
-    /// nothing has changed, when every slot is taken.
+    /// Adds a digest's fingerprint without asking the remote: a digest added twice has to be
+    /// deleted twice. `false`, and nothing changes, when every slot is taken.
     pub fn add(&mut self, digest: Digest) -> bool {
         let fingerprint = self.fingerprint(digest);
         self.put(fingerprint)
@@ -141,21 +139,21 @@ impl Rsqf {
         })
     }
 
-    /// A filter of all digests of the remote and `extra`, with this many slots;
-    /// `None` when they are too many.
+    /// A filter of all digests of the remote and `newcomer`, with this many slots;
+    /// `None` if there are more digests than slots.
     fn renewed(
         &self,
         capacity: usize,
         slots: usize,
-        extra: Option<Digest>,
+        newcomer: Option<Digest>,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let Some(runs) = runs_of(remote, slots, self.params.slots.f, EXTRA)? else {
+        let Some(runs) = runs_of(remote, slots, self.params.slots.f, NO_STATE)? else {
             return Ok(None);
         };
         let counts = Stats { capacity, ..Stats::default() };
         let mut fresh = Rsqf { runs, params: self.params, counts };
-        if extra.is_some_and(|digest| !fresh.add(digest)) {
+        if newcomer.is_some_and(|digest| !fresh.add(digest)) {
             return Ok(None);
         }
         fresh.counts.rebuilds = self.counts.rebuilds + 1;
@@ -170,28 +168,11 @@ impl Build for Rsqf {
     /// A filter's bins are its slots.
     fn empty(params: Params, capacity: usize, bins: usize) -> Self {
         let counts = Stats { capacity, ..Stats::default() };
-        Rsqf { runs: Runs::new(bins, params.slots.f, EXTRA), params, counts }
+        Rsqf { runs: Runs::new(bins, params.slots.f, NO_STATE), params, counts }
     }
 
-    fn read(params: Params, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs = Runs::from_bytes(blocks, slots, params.slots.f, EXTRA).map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
+    fn read(params: Params, reader: Reader<'_>) -> Result<Self> {
+        let (runs, counts) = common::read(&params, reader, |_, _| Ok(()))?;
         let filter = Rsqf { runs, params, counts };
         if !filter.fingerprints().is_sorted() {
             return Err(Error::format("its remainders are out of order"));
@@ -208,8 +189,7 @@ impl Grow for Rsqf {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
+        steps::fitting(self, renewed, capacity)
     }
 }
 
@@ -240,38 +220,24 @@ impl DigestFilter for Rsqf {
             return Ok(true);
         }
         let renewed = match self.params.slots.full {
-            // The order of digests is that of the remote: there are no other
-            // hash functions that a rebuild could try.
+            // Digests are in the remote's order: there are no other hash functions that a
+            // rebuild could try.
             WhenFull::Error | WhenFull::Rebuild => None,
             WhenFull::Grow => {
-                // Half as many slots again always have room for one more key.
-                let size = growth(self.params, capacity.max(len), slots).next();
-                let (larger, more_slots) = size.expect("there is a next size")?;
+                let (larger, more_slots) = common::next_size(&self.params, &self.runs, capacity)?;
                 self.renewed(larger, more_slots, Some(digest), remote)?
             }
         };
         let Some(renewed) = renewed else { return Err(Error::Full { digest, len, capacity }) };
-        if renewed.runs.len() != len + 1 {
-            return Err(Error::Remote(strangers(len, renewed.runs.len() - 1)));
-        }
-        remote.insert(digest).map_err(Error::Remote)?;
-        *self = renewed;
-        Ok(true)
+        steps::insert_renewed(self, renewed, digest, remote)
     }
 
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        if !self.contains(digest) || !remote.remove(digest).map_err(Error::Remote)? {
-            return Ok(false);
-        }
-        assert!(self.delete(digest), "{digest:?} was stored, so its fingerprint was");
-        Ok(true)
+        steps::remove(self, digest, remote, Self::delete)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
-        if !self.contains(digest) {
-            return Ok(Adapted::Absent);
-        }
-        Ok(if stored(digest, remote)? { Adapted::Stored } else { Adapted::Unfixed })
+        steps::adapt(self, digest, remote)
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
@@ -287,12 +253,7 @@ impl DigestFilter for Rsqf {
     }
 
     fn stats(&self) -> Stats {
-        Stats {
-            len: self.runs.len(),
-            cells: self.runs.quotients(),
-            bits: self.runs.bits(),
-            ..self.counts
-        }
+        common::stats(&self.runs, self.counts)
     }
 
     fn description(&self) -> String {
@@ -300,41 +261,20 @@ impl DigestFilter for Rsqf {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = Writer::new(&self.params.to_string());
-        writer.u64(self.runs.quotients() as u64);
-        writer.u64(self.runs.len() as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-        writer.block(self.runs.as_bytes());
-        writer.finish()
+        common::save(&self.params, &self.runs, &self.counts, &[])
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
         self.runs.check()?;
-        // In digest order, filter and remote are the same list.
-        let mut held = self.fingerprints();
-        let mut stray = None;
-        remote
-            .visit(EVERY_DIGEST, &mut |digest| {
-                let Fingerprint { quotient, remainder } = self.fingerprint(digest);
-                if stray.is_none() && held.next() != Some((quotient, remainder)) {
-                    stray = Some(digest);
-                }
-            })
-            .map_err(|error| error.to_string())?;
-        if let Some(digest) = stray {
-            return Err(format!("{digest:?} is stored and has no fingerprint of its own"));
-        }
-        match held.count() {
-            0 => Ok(()),
-            left => Err(format!("{left} fingerprints belong to no stored key")),
-        }
+        common::check_owners(self.fingerprints(), remote, |digest, (quotient, remainder)| {
+            self.fingerprint(digest) == Fingerprint { quotient, remainder }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use super::*;

@@ -1,35 +1,32 @@
-//! What a variant makes of the adaptive quotient filter.
+//! What the states of slots mean in one variant of the adaptive quotient filter.
+//!
+//! A variant writes a [`Rule`]. How a query searches a run without decoding its block is a
+//! second trait, [`super::search::Search`], whose defaults are right for every rule.
 
-use core::ops::Range;
-use core::str::FromStr;
-
-use crate::bits::word::Words;
-use crate::error::Error;
-
-use super::block::{Bytes, SLOTS, Within};
-use super::params::Adapting;
+use super::block::SLOTS;
+use super::params::Quotient;
 use super::place::Place;
-use super::runs::Runs;
 
-/// The most bytes of a block's state.
+/// The most bytes of a block's encoded state.
 pub(super) const MOST_STATE: usize = SLOTS;
 
-/// What the slots of a block have learned.
+/// The state of a block: the selectors or extensions of its slots.
 #[derive(Clone, PartialEq)]
-pub struct Learned<S> {
+pub struct BlockState<S> {
     /// Which hash functions its remainders come from; 0 at first.
     pub(super) epoch: u8,
     pub(super) slots: [S; SLOTS],
 }
 
-impl<S: Copy + Default> Learned<S> {
-    pub(super) fn nothing(epoch: u8) -> Self {
-        Learned { epoch, slots: [S::default(); SLOTS] }
+impl<S: Copy + Default> BlockState<S> {
+    /// The state of a block that has not adapted in this epoch.
+    pub(super) fn unadapted(epoch: u8) -> Self {
+        BlockState { epoch, slots: [S::default(); SLOTS] }
     }
 }
 
-/// Up to 16 bytes as a number, in two loads: a copy of a length that is not known
-/// beforehand is a call, and a load that has to wait for its stores.
+/// Up to 16 bytes as a number, in two loads. A copy of variable length would be a call, and
+/// a load that waits for its stores.
 #[inline]
 pub(super) fn number(bytes: &[u8]) -> u128 {
     /// Of two overlapping parts, whose common bytes are equal.
@@ -46,92 +43,62 @@ pub(super) fn number(bytes: &[u8]) -> u128 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
-/// What a variant makes of the general filter. A state of zeros is that of a
-/// block that never learned anything.
+/// What the states of slots mean in one variant.
 pub trait Rule: Clone {
-    /// Whether a slot's remainder depends on what it learned: a block that
-    /// forgets must then recompute its remainders.
+    /// Whether a slot's remainder depends on its state. If so, a block that forgets its
+    /// state has to recompute its remainders.
     const REMAINDERS_CHANGE: bool;
 
-    /// Whether all queries look at a block's state, and not only those that have found
-    /// a remainder of theirs.
-    const EVERY_QUERY_READS_STATE: bool;
-
-    /// What a slot learns; by default nothing.
-    type Symbol: Copy + Default + PartialEq;
+    /// A slot's selector or extension; by default that of a slot that has not adapted.
+    type SlotState: Copy + Default + PartialEq;
 
     /// What a filter with this rule is made from.
-    type Params: Adapting + Default + FromStr<Err = Error>;
+    type Params: Quotient;
 
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;
 
-    /// What a block's slots have learned.
-    fn decode(&self, state: &[u8]) -> Learned<Self::Symbol>;
+    /// The state of a block. Zeros decode to that of a block that has not adapted.
+    fn decode(&self, state: &[u8]) -> BlockState<Self::SlotState>;
 
-    /// The state of a block, `None` when the budget does not suffice.
-    fn encode(&self, learned: &Learned<Self::Symbol>) -> Option<[u8; MOST_STATE]>;
+    /// The bytes of a block's state; `None` when they are more than its budget.
+    fn encode(&self, state: &BlockState<Self::SlotState>) -> Option<[u8; MOST_STATE]>;
 
-    /// The epoch of a block that is spent.
+    /// Epoch and state of slot `index` of a block.
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::SlotState) {
+        let BlockState { epoch, slots } = self.decode(state);
+        (epoch, slots[index])
+    }
+
+    /// The epoch of a block after its budget was spent.
     fn next_epoch(&self, epoch: u8) -> u8 {
         epoch
     }
 
-    /// How much a slot has learned, 0 for nothing: with the digest that is all of it.
-    fn depth(&self, symbol: Self::Symbol) -> u8;
+    /// A slot's state as a number, 0 if it has not adapted: together with the digest that
+    /// is all of it.
+    fn depth(&self, state: Self::SlotState) -> u8;
 
-    /// What the slot of a digest has learned that has learned so much.
-    fn at_depth(&self, place: &Place, depth: u8) -> Self::Symbol;
+    /// The state of this depth for the slot of a digest.
+    fn at_depth(&self, place: &Place, depth: u8) -> Self::SlotState;
 
-    /// What a stored digest leaves in a slot that has learned this.
-    fn remainder(&self, place: &Place, epoch: u8, symbol: Self::Symbol) -> u64;
+    /// The remainder of a stored digest in a slot of this state.
+    fn remainder(&self, place: &Place, epoch: u8, state: Self::SlotState) -> u64;
 
     /// Whether a slot may be the digest's.
-    fn holds(&self, remainder: u64, place: &Place, epoch: u8, symbol: Self::Symbol) -> bool {
-        remainder == self.remainder(place, epoch, symbol)
+    fn holds(&self, remainder: u64, place: &Place, epoch: u8, state: Self::SlotState) -> bool {
+        remainder == self.remainder(place, epoch, state)
     }
 
-    /// The next thing to learn, from `symbol` on, so that the slot of a stored
-    /// digest is not taken for the query's.
-    fn apart(
+    /// The first state from `state` on in which the slot of a stored digest does not match
+    /// the query; `None` when there is none.
+    fn adapted(
         &self,
         query: &Place,
         stored: &Place,
         epoch: u8,
-        symbol: Self::Symbol,
-    ) -> Option<Self::Symbol>;
-
-    /// `false` when no slot of a run is the digest's, whatever they have learned:
-    /// what most queries end with.
-    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool;
-
-    /// [`Rule::may_be_in`] where it can be said in one step, as coded variants can for
-    /// nearly all queries: this is inlined into every query.
-    fn may_be_in_at_once(
-        &self,
-        words: impl Words,
-        runs: &Runs,
-        run: Within,
-        place: &Place,
-    ) -> Option<bool>;
-
-    /// `false` when none of these slots is the digest's, for many queries: without a
-    /// branch that cannot be foreseen.
-    fn may_be_among(&self, words: impl Words, slots: Bytes, place: &Place) -> bool;
-
-    /// Whether no slot of a run has learned anything, where one step shows it. Then
-    /// `true` of [`Rule::may_be_in_at_once`] is final.
-    #[inline(always)]
-    fn none_has_learned(&self, _runs: &Runs, _run: Within) -> bool {
-        false
-    }
-
-    /// Whether slot `index` of a block may be the digest's, where that can be
-    /// said without decoding.
-    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool>;
-
-    /// Epoch and symbol of slot `index`.
-    fn decode_one(&self, state: &[u8], index: usize) -> (u8, Self::Symbol);
+        state: Self::SlotState,
+    ) -> Option<Self::SlotState>;
 }
 
 #[cfg(test)]

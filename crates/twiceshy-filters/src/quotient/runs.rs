@@ -50,9 +50,9 @@ pub struct Runs {
 
 impl Runs {
     /// No runs yet, of quotients below `quotients`, with remainders of `width`
-    /// bits and `extra` bytes a block for a variant's own use.
-    pub(crate) fn new(quotients: usize, width: u32, extra: usize) -> Self {
-        let blocks = Blocks::new(Self::blocks_for(quotients), width, extra);
+    /// bits and `state` bytes of state per block.
+    pub(crate) fn new(quotients: usize, width: u32, state: usize) -> Self {
+        let blocks = Blocks::new(Self::blocks_for(quotients), width, state);
         Runs { blocks, long_offsets: Vec::new(), quotients, len: 0 }
     }
 
@@ -63,8 +63,8 @@ impl Runs {
     }
 
     /// The most quotients whose blocks fit into `room` bits.
-    pub(crate) fn quotients_within(room: usize, width: u32, extra: usize) -> Option<usize> {
-        let blocks = Blocks::count_within(room, width, extra)?.checked_sub(Self::blocks_for(0))?;
+    pub(crate) fn quotients_within(room: usize, width: u32, state: usize) -> Option<usize> {
+        let blocks = Blocks::count_within(room, width, state)?.checked_sub(Self::blocks_for(0))?;
         (blocks > 0).then_some(blocks * SLOTS)
     }
 
@@ -97,14 +97,14 @@ impl Runs {
         self.blocks.set_remainder(slot, remainder);
     }
 
-    /// A variant's own bytes of a block.
+    /// The state of a block.
     #[inline(always)]
-    pub(crate) fn extra(&self, block: usize) -> &[u8] {
-        self.blocks.extra(block)
+    pub(crate) fn state(&self, block: usize) -> &[u8] {
+        self.blocks.state(block)
     }
 
-    pub(crate) fn extra_mut(&mut self, block: usize) -> &mut [u8] {
-        self.blocks.extra_mut(block)
+    pub(crate) fn state_mut(&mut self, block: usize) -> &mut [u8] {
+        self.blocks.state_mut(block)
     }
 
     pub(crate) fn block_count(&self) -> usize {
@@ -116,16 +116,16 @@ impl Runs {
         self.blocks.layout(self.quotients)
     }
 
-    /// Asks for the memory of a quotient ahead of its use.
+    /// Prefetches what a query of a quotient needs.
     #[inline(always)]
     pub(crate) fn prefetch(&self, quotient: usize) {
         self.blocks.prefetch_run(quotient);
     }
 
-    /// Asks for a variant's own bytes of a quotient's block.
+    /// Prefetches the state of a quotient's block.
     #[inline(always)]
-    pub(crate) fn prefetch_extra(&self, quotient: usize) {
-        self.blocks.prefetch_extra(quotient);
+    pub(crate) fn prefetch_state(&self, quotient: usize) {
+        self.blocks.prefetch_state(quotient);
     }
 
     /// What many queries see of them at once, where remainders have a byte.
@@ -156,9 +156,9 @@ impl Runs {
         data: &[u8],
         quotients: usize,
         width: u32,
-        extra: usize,
+        state: usize,
     ) -> Result<Self, String> {
-        let blocks = Blocks::from_bytes(data, width, extra)
+        let blocks = Blocks::from_bytes(data, width, state)
             .filter(|blocks| blocks.count() >= quotients.div_ceil(SLOTS).max(1))
             .ok_or_else(|| format!("{} bytes are no blocks of {quotients} slots", data.len()))?;
         let mut runs = Runs { blocks, long_offsets: Vec::new(), quotients, len: 0 };

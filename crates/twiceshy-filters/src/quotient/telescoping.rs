@@ -12,47 +12,42 @@
 //! a block's state = | code of its 64 selectors | epoch: a byte, with reseed only |
 //! ```
 //!
-//! A selector ends where word 1 does: what a slot holds is then either remainder
-//! 0 or one of the lanes of one word, which a query compares with all at once;
-//! only a match has to know the selector, and decodes. Past that a block counts
-//! as spent. (At `r = 8` that is selector 9; a block is spent with a probability
-//! of 0.3 before any of its slots gets there with 0.0001.)
+//! Selectors end with word 1. A slot then holds remainder 0 or one of the lanes of one
+//! word, which a query compares with all slots at once; only a match needs the selector,
+//! and decodes. A slot that needs a larger selector spends its block. (At `r = 8` that
+//! is selector 9. By the time a slot gets there with probability 0.0001, its block is spent
+//! with probability 0.3.)
 //!
-//! A spent block forgets its selectors, and its slots go back to remainder 0, as
-//! in the paper; or, with `spent=reseed`, to the remainder 0 of other hash
-//! functions, so that a false positive of the past returns with probability
-//! `2^-r` instead of 1. Its epoch counts how often.
+//! A spent block forgets its selectors, and its slots go back to remainder 0, as in the
+//! paper. With `spent=reseed` they take remainder 0 of the next *epoch*, another set of hash
+//! functions, so an old false positive returns with probability `2^-r` instead of 1.
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::ops::Range;
-use core::str::FromStr;
 
-use crate::bits::bytes::Candidates;
 use crate::bits::lanes::Lanes;
-use crate::bits::word::{Words, low_bits};
+use crate::bits::word::low_bits;
 use crate::code::BlockCode;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, Value as _, Word, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Params as _, Valid, Value as _, Word, field};
 
-use super::block::{Bytes, SLOTS, Within};
-use super::params::{Adapting, Slots, validate_budget};
+use super::params::{Slots, validate_budget};
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule, number};
-use super::runs::Runs;
+use super::rule::{BlockState, MOST_STATE, Rule, number};
 
-/// What becomes of a block that has learned all it can.
+mod search;
+
+use search::AtOnce;
+
+/// What happens to a block whose budget is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenSpent {
-    /// Its slots go back to their first remainders, whose false positives are
-    /// known already.
+    /// Its slots go back to their first remainders, and to the false positives of these.
     Reset,
-    /// Its slots take the first remainders of other hash functions.
+    /// Its slots take the first remainders of the next epoch.
     Reseed,
 }
 
@@ -78,58 +73,40 @@ impl Word for Code {
 /// | parameter | meaning | default |
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
-/// | `budget` | bits for what the 64 slots of a block learn, a multiple of 8 to 128; from 16 with `spent=reseed` | 56 |
+/// | `budget` | bits for the state of a block of 64 slots, a multiple of 8 to 128; from 16 with `spent=reseed` | 56 |
 /// | `code` | the code of selectors: `general`, or the one `tuned` for `f=8` | `general` |
-/// | `spent` | a block that has learned all it can starts again (`reset`), with other hash functions (`reseed`) | `reset` |
+/// | `spent` | a block whose budget is spent starts again (`reset`), with other hash functions (`reseed`) | `reset` |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
     budget: u32,
     code: Code,
     spent: WhenSpent,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { spent: WhenSpent::Reset, ..Params::RESEEDING }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "telescoping";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { spent: WhenSpent::Reset, ..Params::RESEEDING.0 };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "telescoping"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![
-            field("f", f),
+        self.slots.fields([
             field("budget", &mut self.budget),
             field("code", &mut self.code),
             field("spent", &mut self.spent),
-            field("full", full),
-        ]
+        ])
     }
 
     fn validate(&self) -> Result<(), String> {
@@ -147,28 +124,10 @@ impl params::Params for Params {
         format!("telescoping{suffix}")
     }
 
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
     fn block_code(&self) -> Option<BlockCode> {
-        let rule = Telescoping::new(self);
+        let rule = Telescoping::new(&Valid(*self));
         let bits = (0..=rule.last()).map(|selector| rule.code.bits(selector)).collect();
         Some(BlockCode { budget: 8 * rule.code_bytes as u32, bits })
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, self.state_bytes())
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {
@@ -177,16 +136,20 @@ impl Adapting for Params {
 }
 
 impl Params {
-    /// The usual filter, with spent blocks that are reseeded.
-    pub(crate) const RESEEDING: Self =
-        Params { slots: Slots::USUAL, budget: 56, code: Code::General, spent: WhenSpent::Reseed };
+    /// The defaults, but spent blocks are reseeded.
+    pub(crate) const RESEEDING: Self = Valid(Values {
+        slots: Slots::USUAL,
+        budget: 56,
+        code: Code::General,
+        spent: WhenSpent::Reseed,
+    });
 
     /// The same filter with another answer to a spent block.
     ///
     /// # Errors
-    /// [`Error::Spec`] where the budget is too small for an epoch.
+    /// [`Error::Spec`](crate::Error::Spec) where the budget is too small for an epoch.
     pub fn when_spent(self, spent: WhenSpent) -> Result<Self> {
-        params::Params::with(self, "spent", spent.text())
+        self.with("spent", spent.text())
     }
 }
 
@@ -197,41 +160,13 @@ pub struct Telescoping {
     code: SelectorCode,
     /// Bits of a remainder.
     width: u32,
-    /// Bytes of a block's code; an epoch has one more.
+    /// Bytes of a block's code; an epoch takes one more.
     code_bytes: usize,
     /// The remainders from 1 on, as lanes of one word.
     lanes: Lanes,
     reseeds: bool,
-    /// Where remainders have a byte and a block's state is in one load.
+    /// `Some` where remainders have a byte and a block's state is one load.
     at_once: Option<AtOnce>,
-}
-
-/// What a query needs of a block's state, as one load has it.
-#[derive(Clone)]
-struct AtOnce {
-    /// Which bits are its code.
-    code: u64,
-    /// Which are its epoch.
-    epoch: u64,
-    /// The first code that is not of this many zeros at least, followed by others.
-    zeros: [u64; SLOTS + 1],
-}
-
-impl AtOnce {
-    /// Whether one of these slots, or of those before them in the block, has learned.
-    #[inline(always)]
-    fn have_learned(&self, slots: Bytes) -> bool {
-        slots.extra & self.code >= self.zeros[slots.end]
-    }
-
-    /// Whether one of these slots may hold one of the remainders.
-    #[inline(always)]
-    fn any(&self, words: impl Words, slots: Bytes, first: u64, others: u64) -> bool {
-        // Where no slot up to the last of them has learned, all hold remainder 0.
-        let learned = self.have_learned(slots);
-        let lens = [slots.len, if learned { slots.len } else { 0 }];
-        words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
-    }
 }
 
 impl Telescoping {
@@ -285,9 +220,8 @@ pub(super) fn next_selector(
 
 impl Rule for Telescoping {
     const REMAINDERS_CHANGE: bool = true;
-    const EVERY_QUERY_READS_STATE: bool = true;
 
-    type Symbol = u16;
+    type SlotState = u16;
     type Params = Params;
 
     fn new(params: &Params) -> Self {
@@ -312,19 +246,19 @@ impl Rule for Telescoping {
         }
     }
 
-    fn decode(&self, state: &[u8]) -> Learned<u16> {
+    fn decode(&self, state: &[u8]) -> BlockState<u16> {
         let (epoch, code) = self.parts(state);
-        Learned { epoch, slots: self.code.decode(code) }
+        BlockState { epoch, slots: self.code.decode(code) }
     }
 
-    fn encode(&self, learned: &Learned<u16>) -> Option<[u8; MOST_STATE]> {
-        if learned.slots.iter().any(|&selector| selector > self.last()) {
+    fn encode(&self, block_state: &BlockState<u16>) -> Option<[u8; MOST_STATE]> {
+        if block_state.slots.iter().any(|&selector| selector > self.last()) {
             return None;
         }
-        let code = self.code.encode(&learned.slots)?.to_le_bytes();
+        let code = self.code.encode(&block_state.slots)?.to_le_bytes();
         let mut state = [0; MOST_STATE];
         state[..self.code_bytes].copy_from_slice(&code[..self.code_bytes]);
-        state[self.code_bytes] = learned.epoch;
+        state[self.code_bytes] = block_state.epoch;
         Some(state)
     }
 
@@ -352,80 +286,10 @@ impl Rule for Telescoping {
         nth_remainder(digest, first, selector, self.width)
     }
 
-    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u16) -> Option<u16> {
+    fn adapted(&self, query: &Place, stored: &Place, epoch: u8, selector: u16) -> Option<u16> {
         next_selector(selector, self.last(), |selector| {
             [query, stored].map(|place| self.remainder(place, epoch, selector))
         })
-    }
-
-    #[inline(always)]
-    fn may_be_in(&self, words: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
-        let epoch_of = |block: usize| runs.extra(block).get(self.code_bytes).copied().unwrap_or(0);
-        let mut epochs = (run.start / SLOTS..run.end.div_ceil(SLOTS)).map(epoch_of);
-        // No slots may be behind the last block.
-        let Some(epoch) = epochs.next() else { return false };
-        // Hardly any run is in blocks of several.
-        if epochs.any(|other| other != epoch) {
-            return true;
-        }
-        let digest = place.digest.rehashed(u64::from(epoch));
-        let first = self.remainder(place, epoch, 0);
-        if self.width == 8
-            && let Some(slots) = runs.load_bytes(Within::of(run))
-        {
-            let others = self.others(digest);
-            return match &self.at_once {
-                Some(at_once) => at_once.any(words, slots, first, others),
-                None => {
-                    let lens = [slots.len; 2];
-                    words.any_byte(slots.held, Candidates { first: first as u8, others, lens })
-                }
-            };
-        }
-        run.clone().any(|slot| self.has(runs.remainder(slot), first, digest))
-    }
-
-    /// For remainders of a byte. Whether the run is empty and whether its block has
-    /// learned cannot be foreseen: no branch on either.
-    #[inline(always)]
-    fn may_be_in_at_once(
-        &self,
-        words: impl Words,
-        runs: &Runs,
-        run: Within,
-        place: &Place,
-    ) -> Option<bool> {
-        let at_once = self.at_once.as_ref()?;
-        let bytes = runs.load_bytes(run)?;
-        if bytes.extra & at_once.epoch != 0 {
-            return None;
-        }
-        Some(at_once.any(words, bytes, place.remainder(8), place.digest.word(1)))
-    }
-
-    #[inline(always)]
-    fn may_be_among(&self, words: impl Words, slots: Bytes, place: &Place) -> bool {
-        let Some(at_once) = &self.at_once else { return true };
-        let others = place.digest.word(1);
-        (slots.extra & at_once.epoch != 0) | at_once.any(words, slots, place.remainder(8), others)
-    }
-
-    #[inline(always)]
-    fn none_has_learned(&self, runs: &Runs, run: Within) -> bool {
-        let at_once = self.at_once.as_ref();
-        let bytes = at_once.and_then(|at_once| Some((at_once, runs.load_bytes(run)?)));
-        bytes.is_some_and(|(at_once, bytes)| !at_once.have_learned(bytes))
-    }
-
-    fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
-        let (epoch, code) = self.parts(state);
-        let first = self.remainder(place, epoch, 0);
-        if self.code.starts_with_zeros(code, index + 1) {
-            return Some(remainder == first);
-        }
-        // The run has a slot that matches some remainder; this may be another.
-        let digest = place.digest.rehashed(u64::from(epoch));
-        if self.has(remainder, first, digest) { None } else { Some(false) }
     }
 
     fn decode_one(&self, state: &[u8], index: usize) -> (u8, u16) {

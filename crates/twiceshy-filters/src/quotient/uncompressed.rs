@@ -5,21 +5,19 @@
 //! never end, so selectors go up to 255 before a block counts as spent.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
-use core::str::FromStr;
 
 use crate::bits::word::Words;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid};
 
-use super::block::{Bytes, SLOTS, Within};
-use super::params::{Adapting, Slots};
+use super::block::{SLOTS, Within};
+use super::params::Slots;
 use super::place::Place;
-use super::rule::{Learned, MOST_STATE, Rule};
+use super::rule::{BlockState, MOST_STATE, Rule};
 use super::runs::Runs;
+use super::search::Search;
 use super::telescoping::{next_selector, nth_remainder};
 
 /// The parameters of "uncompressed".
@@ -28,67 +26,33 @@ use super::telescoping::{next_selector, nth_remainder};
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     slots: Slots,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "uncompressed";
+    const ADAPTS: bool = true;
+    const STATE_UNIT: Option<&'static str> = Some("keys by selector");
+    const USUAL: Self = Values { slots: Slots::USUAL };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "uncompressed"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("full", full)]
+        self.slots.fields([])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.slots.validate()
-    }
-
-    fn adapts(&self) -> bool {
-        true
-    }
-
-    fn learned_unit(&self) -> Option<&'static str> {
-        Some("keys by selector")
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, SLOTS)
-    }
-}
-
-impl Adapting for Params {
-    fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     fn state_bytes(&self) -> usize {
@@ -106,21 +70,20 @@ pub struct Uncompressed {
 
 impl Rule for Uncompressed {
     const REMAINDERS_CHANGE: bool = true;
-    const EVERY_QUERY_READS_STATE: bool = true;
 
-    type Symbol = u8;
+    type SlotState = u8;
     type Params = Params;
 
     fn new(params: &Params) -> Self {
         Uncompressed { width: params.slots.f }
     }
 
-    fn decode(&self, state: &[u8]) -> Learned<u8> {
-        Learned { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
+    fn decode(&self, state: &[u8]) -> BlockState<u8> {
+        BlockState { epoch: 0, slots: state.try_into().expect("a byte for each slot") }
     }
 
-    fn encode(&self, learned: &Learned<u8>) -> Option<[u8; MOST_STATE]> {
-        Some(learned.slots)
+    fn encode(&self, block_state: &BlockState<u8>) -> Option<[u8; MOST_STATE]> {
+        Some(block_state.slots)
     }
 
     fn depth(&self, selector: u8) -> u8 {
@@ -137,17 +100,24 @@ impl Rule for Uncompressed {
         nth_remainder(place.digest, first, selector.into(), self.width)
     }
 
-    fn apart(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
+    fn adapted(&self, query: &Place, stored: &Place, epoch: u8, selector: u8) -> Option<u8> {
         let remainders = |selector: u16| {
             [query, stored].map(|place| self.remainder(place, epoch, selector as u8))
         };
         next_selector(selector.into(), u8::MAX.into(), remainders).map(|selector| selector as u8)
     }
 
+    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
+        (0, state[index])
+    }
+}
+
+/// A slot may have any of 256 remainders: batches leave every occupied run open.
+impl Search for Uncompressed {
     #[inline(always)]
     fn may_be_in(&self, _: impl Words, runs: &Runs, run: &Range<usize>, place: &Place) -> bool {
         run.clone().any(|slot| {
-            let selector = runs.extra(slot / SLOTS)[slot % SLOTS];
+            let selector = runs.state(slot / SLOTS)[slot % SLOTS];
             runs.remainder(slot) == self.remainder(place, 0, selector)
         })
     }
@@ -163,17 +133,7 @@ impl Rule for Uncompressed {
         Some(self.may_be_in(words, runs, &run.slots(), place))
     }
 
-    /// A slot may have any of 256 remainders.
-    #[inline(always)]
-    fn may_be_among(&self, _: impl Words, _: Bytes, _: &Place) -> bool {
-        true
-    }
-
     fn undecoded(&self, state: &[u8], index: usize, remainder: u64, place: &Place) -> Option<bool> {
         Some(remainder == self.remainder(place, 0, state[index]))
-    }
-
-    fn decode_one(&self, state: &[u8], index: usize) -> (u8, u8) {
-        (0, state[index])
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod failing;
 mod random;
 
 use std::collections::HashSet;
@@ -11,7 +12,7 @@ use std::str::FromStr;
 
 pub use random::Random;
 use twiceshy_filters::internals::{Build, InMemory, Reader, Visitor, visit};
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Error, Spec};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, Error, Params as _, Spec};
 
 /// Filters with short fingerprints and few cells, so that collisions, full
 /// bins, kicks and rebuilds are common. Every variant and every option is here.
@@ -63,12 +64,12 @@ pub const SPECS: &[&str] = &[
     "broom:f=2,form=faithful",
     "broom:f=3,form=faithful,sweep=2,full=grow",
     "broom:f=14,form=faithful,sweep=7",
-    "line:k=1",
-    "line:k=1,full=grow",
-    "line:k=2,full=error",
-    "line:k=3",
-    "line:k=4,full=grow",
-    "line:k=8",
+    "line:f=9",
+    "line:f=9,full=grow",
+    "line:f=10,full=error",
+    "line:f=11",
+    "line:f=12,full=grow",
+    "line:f=16",
 ];
 
 /// The filter, or the parameters, that a text describes.
@@ -77,6 +78,15 @@ pub const SPECS: &[&str] = &[
 /// For text that describes none.
 pub fn parsed<T: FromStr<Err = Error>>(text: &str) -> T {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// An empty filter.
+///
+/// # Panics
+/// For text that describes none of this type.
+pub fn made<F: Build>(text: &str, capacity: usize) -> F {
+    let params: F::Params = parsed(text);
+    F::empty(params, capacity, params.bins_for(capacity).expect("a capacity"))
 }
 
 /// Digests to play with: random ones, or hostile ones that pile on few bins.

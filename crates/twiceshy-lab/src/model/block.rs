@@ -16,12 +16,12 @@ use super::poisson;
 use super::popularity::{Asks, Popularity};
 use super::telescoping::SLOTS;
 
-/// How a slot adapts to a false positive.
+/// The states of a block's slots: how they adapt to false positives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Learning {
-    /// To hold its key's next remainder.
+pub enum SlotStates {
+    /// The next remainder of the key.
     Selectors,
-    /// As many bits as it takes.
+    /// As many more bits as it takes.
     Extensions,
 }
 
@@ -29,7 +29,7 @@ pub enum Learning {
 #[derive(Clone, Debug)]
 pub struct Block {
     /// How its slots adapt.
-    pub learning: Learning,
+    pub states: SlotStates,
     /// The probability that remainders collide.
     pub epsilon: f64,
     /// Bits of its code; infinite without one.
@@ -59,7 +59,8 @@ struct Colliding {
 /// A key of the block.
 struct Key {
     slot: usize,
-    learned: usize,
+    /// Its selector, or the length of its extension.
+    depth: usize,
     /// Absent keys of its quotient, but for those that collide at first.
     others: f64,
     /// The absent keys that collide with each of its remainders so far; extensions have one
@@ -123,7 +124,7 @@ impl Game<'_> {
         let others = self.mean * (1.0 - self.block.epsilon);
         for &slot in slots {
             let others = poisson::draw(others, rng) as f64;
-            self.keys.push(Key { slot, learned: 0, others, lists: vec![Vec::new()], next: None });
+            self.keys.push(Key { slot, depth: 0, others, lists: vec![Vec::new()], next: None });
         }
         let keys = slots.len();
         for _ in 0..colliding {
@@ -142,9 +143,9 @@ impl Game<'_> {
                 return (seen, spent);
             };
             seen += 1;
-            let before = self.keys[key].learned;
+            let before = self.keys[key].depth;
             self.watched(key, now);
-            if !self.learn(key, by) {
+            if !self.adapt(key, by) {
                 spent += 1;
                 // What is forgotten was watched until now.
                 (0..keys).filter(|other| *other != key).for_each(|other| self.watched(other, now));
@@ -162,9 +163,9 @@ impl Game<'_> {
 
     /// The list of absent keys that may collide with a key.
     fn list(&self, key: usize) -> usize {
-        match self.block.learning {
-            Learning::Selectors => self.keys[key].learned,
-            Learning::Extensions => 0,
+        match self.block.states {
+            SlotStates::Selectors => self.keys[key].depth,
+            SlotStates::Extensions => 0,
         }
     }
 
@@ -175,7 +176,7 @@ impl Game<'_> {
         let hit = &mut self.keys[key];
         let by = hit.next.filter(|(at, _)| *at == now).map(|(_, by)| by);
         for (index, absent) in hit.lists[list].iter_mut().enumerate() {
-            if !active(self.block.learning, hit.learned, absent) {
+            if !active(self.block.states, hit.depth, absent) {
                 continue;
             }
             if by == Some(index) { absent.asks.one_at(now) } else { absent.asks.none_until(now) }
@@ -184,45 +185,45 @@ impl Game<'_> {
     }
 
     /// What a false positive teaches. `false` when the block has no room for it.
-    fn learn(&mut self, key: usize, by: usize) -> bool {
+    fn adapt(&mut self, key: usize, by: usize) -> bool {
         let hit = &mut self.keys[key];
-        let learned = match self.block.learning {
-            Learning::Selectors => hit.learned + 1,
-            Learning::Extensions => hit.lists[0][by].common + 1,
+        let depth = match self.block.states {
+            SlotStates::Selectors => hit.depth + 1,
+            SlotStates::Extensions => hit.lists[0][by].common + 1,
         };
-        let Some(bits) = self.block.bits.get(learned) else { return false };
-        self.beyond_zeros += bits - self.block.bits[hit.learned];
-        hit.learned = learned;
-        // Zeros behind the last slot that learned anything cost nothing: they are
+        let Some(bits) = self.block.bits.get(depth) else { return false };
+        self.beyond_zeros += bits - self.block.bits[hit.depth];
+        hit.depth = depth;
+        // Zeros behind the last adapted slot cost nothing: they are
         // what the code's lowest point decodes to.
-        let last = self.keys.iter().rfind(|key| key.learned != 0).map_or(0, |key| key.slot + 1);
+        let last = self.keys.iter().rfind(|key| key.depth != 0).map_or(0, |key| key.slot + 1);
         last as f64 * self.block.bits[0] + self.beyond_zeros <= self.block.budget
     }
 
     /// The block forgets, and adapts to the cause again if that is still a false positive.
     fn spend(&mut self, key: usize, by: usize, before: usize) {
-        let again = match self.block.learning {
-            Learning::Selectors => usize::from(before == 0),
-            Learning::Extensions => self.keys[key].lists[0][by].common + 1,
+        let again = match self.block.states {
+            SlotStates::Selectors => usize::from(before == 0),
+            SlotStates::Extensions => self.keys[key].lists[0][by].common + 1,
         };
         self.forget();
         if self.block.reseeds {
             self.keys.iter_mut().for_each(|key| key.lists.clear());
         } else if let Some(bits) = self.block.bits.get(again) {
-            self.keys[key].learned = again;
+            self.keys[key].depth = again;
             self.beyond_zeros = bits - self.block.bits[0];
         }
     }
 
     fn forget(&mut self) {
-        self.keys.iter_mut().for_each(|key| key.learned = 0);
+        self.keys.iter_mut().for_each(|key| key.depth = 0);
         self.beyond_zeros = 0.0;
     }
 
     /// Finds out when a key is hit next.
     fn look_ahead(&mut self, key: usize, now: f64, rng: &mut Rng) {
         let list = self.list(key);
-        let learned = self.keys[key].learned;
+        let depth = self.keys[key].depth;
         while self.keys[key].lists.len() <= list {
             let hit = &self.keys[key];
             let met = hit.lists.first().map_or(0.0, |first| first.len() as f64);
@@ -232,7 +233,7 @@ impl Game<'_> {
         }
         let mut next: Option<(f64, usize)> = None;
         for (index, absent) in self.keys[key].lists[list].iter_mut().enumerate() {
-            if active(self.block.learning, learned, absent)
+            if active(self.block.states, depth, absent)
                 && let Some(at) = absent.asks.next(now, rng)
                 && next.is_none_or(|(first, _)| at < first)
             {
@@ -244,8 +245,8 @@ impl Game<'_> {
 }
 
 /// Whether an absent key of a key's list collides with it as it is.
-fn active(learning: Learning, learned: usize, absent: &Colliding) -> bool {
-    learning == Learning::Selectors || absent.common >= learned
+fn active(states: SlotStates, depth: usize, absent: &Colliding) -> bool {
+    states == SlotStates::Selectors || absent.common >= depth
 }
 
 #[cfg(test)]
@@ -253,17 +254,17 @@ mod tests {
     use super::*;
     use crate::model::telescoping::at_least;
 
-    fn block(learning: Learning, budget: f64) -> Block {
+    fn block(states: SlotStates, budget: f64) -> Block {
         // The code of C.3 with x = 3, y = 4, or that of C.4.
-        let bits = match learning {
-            Learning::Selectors => {
+        let bits = match states {
+            SlotStates::Selectors => {
                 (0..9).map(|v| crate::model::telescoping::general_bits(3, 4, v)).collect()
             }
-            Learning::Extensions => {
+            SlotStates::Extensions => {
                 (0..33).map(|l| crate::model::extension::code_bits(3.0 / 32.0, l)).collect()
             }
         };
-        Block { learning, epsilon: 1.0 / 256.0, budget, bits, reseeds: false }
+        Block { states, epsilon: 1.0 / 256.0, budget, bits, reseeds: false }
     }
 
     const EFFORT: Effort = Effort { error: 0.005, events: 2_000_000 };
@@ -274,7 +275,7 @@ mod tests {
     /// last steps of a percent of the keys undone.
     #[test]
     fn long_streams_find_every_selector() {
-        let filter = block(Learning::Selectors, f64::INFINITY);
+        let filter = block(SlotStates::Selectors, f64::INFINITY);
         for absent in [5.0, 20.0, 40.0] {
             let outcome = filter.rate(0.95, absent, &Popularity::equal(300.0), EFFORT, 1);
             let expected: f64 = at_least(filter.epsilon, 0.95 * absent)[1..].iter().sum();
@@ -289,32 +290,32 @@ mod tests {
     /// Asked once, every key is a false positive with the probability of a first
     /// pass, spent or not.
     #[test]
-    fn without_repeats_learning_changes_nothing() {
-        for learning in [Learning::Selectors, Learning::Extensions] {
+    fn without_repeats_adapting_changes_nothing() {
+        for states in [SlotStates::Selectors, SlotStates::Extensions] {
             for budget in [f64::INFINITY, 56.0] {
                 let outcome =
-                    block(learning, budget).rate(0.95, 50.0, &Popularity::equal(1.0), EFFORT, 1);
+                    block(states, budget).rate(0.95, 50.0, &Popularity::equal(1.0), EFFORT, 1);
                 let expected = 0.95 / 256.0;
                 // Extensions are apart for good: what shares a remainder and its
                 // first bits collides less often than selectors say, never more.
-                let less = if learning == Learning::Extensions { 0.5 } else { 0.0 };
+                let less = if states == SlotStates::Extensions { 0.5 } else { 0.0 };
                 let difference = outcome.rate.mean - expected;
                 let error = 6.0 * outcome.rate.error;
-                assert!(difference < error, "{learning:?}: {outcome:?}, not {expected}");
-                assert!(difference > -error - less * expected, "{learning:?}: {outcome:?}");
+                assert!(difference < error, "{states:?}: {outcome:?}, not {expected}");
+                assert!(difference > -error - less * expected, "{states:?}: {outcome:?}");
             }
         }
     }
 
     /// A block is spent in a long stream as often as the sum of its code says, and, as
     /// it takes other functions then, again with that probability. The formula charges
-    /// zeros behind the last slot that learned anything, 3 bits on average here, which
+    /// zeros behind the last adapted slot, 3 bits on average here, which
     /// the filter has for free. Six standard errors beside, of a number of blocks.
     #[test]
     fn blocks_are_spent_as_their_code_says() {
         use crate::model::telescoping::{general_bits, overflow, slot_selectors};
         let absent = 40.0;
-        let mut filter = block(Learning::Selectors, 56.0);
+        let mut filter = block(SlotStates::Selectors, 56.0);
         filter.reseeds = true;
         let outcome = filter.rate(0.95, absent, &Popularity::equal(300.0), EFFORT, 1);
         let blocks = outcome.spent * SLOTS as f64 * 0.95 * absent * 300.0;

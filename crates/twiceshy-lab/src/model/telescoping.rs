@@ -128,7 +128,7 @@ pub fn general_bits(x: u32, y: u32, selector: usize) -> f64 {
 /// Bits that a code spends on a slot on average.
 #[must_use]
 pub fn expected_bits(slot: &[f64], bits: impl Fn(usize) -> f64) -> f64 {
-    slot.iter().enumerate().map(|(symbol, probability)| probability * bits(symbol)).sum()
+    slot.iter().enumerate().map(|(state, probability)| probability * bits(state)).sum()
 }
 
 /// The probability that the code of 64 slots needs more than `budget` bits.
@@ -148,9 +148,7 @@ pub fn overflow(slot: &[f64], bits: impl Fn(usize) -> f64, budget: f64) -> f64 {
     let excess: Vec<(usize, f64)> = slot
         .iter()
         .enumerate()
-        .map(|(symbol, probability)| {
-            (((bits(symbol) - zero) * GRID).round() as usize, *probability)
-        })
+        .map(|(state, probability)| (((bits(state) - zero) * GRID).round() as usize, *probability))
         .collect();
     let mut fits = vec![0.0; room + 1];
     fits[0] = 1.0;
@@ -270,11 +268,11 @@ mod tests {
         assert_eq!(overflow(&slot_selectors(EPSILON, LOAD, 1.0), tuned_bits, 22.0), 1.0);
     }
 
-    /// With two symbols the number of slots that are not 0 is binomial.
+    /// With two states the number of slots that are not 0 is binomial.
     #[test]
-    fn overflow_of_two_symbols_is_binomial() {
+    fn overflow_of_two_states_is_binomial() {
         let slot = [0.9, 0.1];
-        let bits = |symbol: usize| [0.25, 4.0][symbol];
+        let bits = |state: usize| [0.25, 4.0][state];
         // 16 + 3.75 k > 40 from k = 7 on.
         let (mut term, mut fits) = (0.9_f64.powi(64), 0.0);
         for k in 0..7 {

@@ -13,7 +13,7 @@
 //! | cyclic, varying | a cell that collides under every function: with one key (Kopelowitz et al., Theorem 9) or with several |
 //! | swapping | a key that collides in every position, or a position in which every key does (Theorem 10, and the bins without a free arrangement) |
 //! | cuckooing | a key that collides in every table; and everything once an adaptation brings more than one false positive |
-//! | telescoping, extension | a block that is spent when it has learned all |
+//! | telescoping, extension | a block whose budget is spent |
 //! | telescoping with `spent=reseed`, uncompressed, broom | nothing: the rate of a first pass is sustained |
 //!
 //! Against the measurements of `docs/papers.md` (249,036 keys, 11-bit cells, 8-bit
@@ -74,7 +74,7 @@ pub fn unfixable(spec: &Spec, keys: f64, load: f64, absent: f64) -> f64 {
             };
             let code = block_code(spec).expect("it has one");
             // What has no code does not fit.
-            let bits = |symbol: usize| code.bits.get(symbol).copied().unwrap_or(1e3);
+            let bits = |state: usize| code.bits.get(state).copied().unwrap_or(1e3);
             let blocks = keys / (SLOTS as f64 * load);
             blocks * overflow(&slot, bits, code.budget.into())
         }

@@ -15,7 +15,7 @@
 use twiceshy_filters::Spec;
 use twiceshy_filters::internals::block_code;
 
-use crate::model::block::{Block, Learning};
+use crate::model::block::{Block, SlotStates};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};
 use crate::model::cuckooing;
 use crate::model::cyclic::joint;
@@ -143,17 +143,17 @@ fn cyclic(spec: &Spec, load: f64, stream: &Stream) -> f64 {
 }
 
 fn block(spec: &Spec) -> Block {
-    let learning = match spec {
-        Spec::Extension(_) => Learning::Extensions,
-        _ => Learning::Selectors,
+    let states = match spec {
+        Spec::Extension(_) => SlotStates::Extensions,
+        _ => SlotStates::Selectors,
     };
     let epsilon = (-f64::from(number(spec, "f"))).exp2();
     let reseeds = spec.label() == "telescoping-reseed";
     match block_code(spec) {
         Some(code) => {
-            Block { learning, epsilon, budget: code.budget.into(), bits: code.bits, reseeds }
+            Block { states, epsilon, budget: code.budget.into(), bits: code.bits, reseeds }
         }
         // A byte for each selector.
-        None => Block { learning, epsilon, budget: f64::INFINITY, bits: vec![0.0; 256], reseeds },
+        None => Block { states, epsilon, budget: f64::INFINITY, bits: vec![0.0; 256], reseeds },
     }
 }

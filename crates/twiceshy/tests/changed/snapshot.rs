@@ -54,7 +54,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// A guard that has stored, removed and learned.
+/// A guard that has stored, removed and adapted.
 fn play(guard: &Guard<Arc<MemoryStore>>) {
     for number in 0..KEYS + 40 {
         guard.put(key(number), []).expect("in memory");

@@ -51,7 +51,7 @@ impl<F: Form> Build for BroomFilter<F> {
         self.params
     }
 
-    fn learned(&self) -> Vec<usize> {
+    fn states(&self) -> Vec<usize> {
         histogram(self.adaptivity_bits().map(|bits| bits as usize))
     }
 }

@@ -6,15 +6,15 @@ use core::fmt::Debug;
 use core::hash::Hash;
 use std::collections::HashSet;
 
-fn block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::Symbol> {
-    let mut symbols = vec![A::Symbol::default(); coder.slots];
-    coder.visit(code, coder.slots, |slot, symbol| symbols[slot] = symbol);
-    symbols
+fn block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::SlotState> {
+    let mut states = vec![A::SlotState::default(); coder.slots];
+    coder.visit(code, coder.slots, |slot, state| states[slot] = state);
+    states
 }
 
 /// Decoding as the paper describes it: slot by slot, all in `u128`, with no
 /// table and no early end.
-fn slow_block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::Symbol> {
+fn slow_block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::SlotState> {
     let range = 1u128.checked_shl(coder.budget).unwrap_or(u128::MAX);
     let mut point = Point { offset: code.min(range - 1), range };
     let mut decode = |_| {
@@ -23,22 +23,22 @@ fn slow_block<A: Alphabet>(coder: &Coder<A>, code: u128) -> Vec<A::Symbol> {
             return coder.alphabet.decode(&mut point);
         }
         point.keep(point.range, others);
-        A::Symbol::default()
+        A::SlotState::default()
     };
     (0..coder.slots).map(&mut decode).collect()
 }
 
 /// Any word decodes, and what it decodes to has a code, which is no larger
 /// and decodes to the same.
-pub(crate) fn word_decodes<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, word: u128) {
-    let symbols = block(coder, word);
-    assert_eq!(symbols, slow_block(coder, word), "{word:x} in {} bits", coder.budget);
-    let code = coder.encode(&symbols).expect("what a word decodes to has a code");
+pub(crate) fn word_decodes<A: Alphabet<SlotState: Debug>>(coder: &Coder<A>, word: u128) {
+    let states = block(coder, word);
+    assert_eq!(states, slow_block(coder, word), "{word:x} in {} bits", coder.budget);
+    let code = coder.encode(&states).expect("what a word decodes to has a code");
     assert!(code <= word, "{code:x} of {word:x} in {} bits", coder.budget);
-    assert_eq!(block(coder, code), symbols, "{code:x} of {word:x}");
+    assert_eq!(block(coder, code), states, "{code:x} of {word:x}");
     let slot = (word % coder.slots as u128) as usize;
-    assert_eq!(coder.decode_one(word, slot), symbols[slot], "slot {slot} of {word:x}");
-    let zeros = symbols.iter().take_while(|&&symbol| symbol == A::Symbol::default()).count();
+    assert_eq!(coder.decode_one(word, slot), states[slot], "slot {slot} of {word:x}");
+    let zeros = states.iter().take_while(|&&state| state == A::SlotState::default()).count();
     for count in 0..=coder.slots {
         let starts = count <= zeros;
         assert_eq!(coder.starts_with_zeros(word, count), starts, "{count} of {word:x}");
@@ -48,7 +48,7 @@ pub(crate) fn word_decodes<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, word: u
 }
 
 /// Random words of the budget, with few bits, many bits and near the ends.
-pub(crate) fn random_words_decode<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, seed: u64) {
+pub(crate) fn random_words_decode<A: Alphabet<SlotState: Debug>>(coder: &Coder<A>, seed: u64) {
     let all = u128::MAX >> (128 - coder.budget);
     let mut rng = Rng::new(seed);
     for round in 0..100 {
@@ -64,46 +64,46 @@ pub(crate) fn random_words_decode<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, 
 }
 
 /// A block that has a code comes back from it.
-pub(crate) fn comes_back<A: Alphabet<Symbol: Debug>>(coder: &Coder<A>, symbols: &[A::Symbol]) {
-    if let Some(code) = coder.encode(symbols) {
-        assert_eq!(block(coder, code), symbols, "{code:x} in {} bits", coder.budget);
-        let untouched = symbols.iter().all(|&symbol| symbol == A::Symbol::default());
-        assert_eq!(code == 0, untouched, "{symbols:?}");
+pub(crate) fn comes_back<A: Alphabet<SlotState: Debug>>(coder: &Coder<A>, states: &[A::SlotState]) {
+    if let Some(code) = coder.encode(states) {
+        assert_eq!(block(coder, code), states, "{code:x} in {} bits", coder.budget);
+        let untouched = states.iter().all(|&state| state == A::SlotState::default());
+        assert_eq!(code == 0, untouched, "{states:?}");
     } else {
-        let ideal = coder.bits(symbols);
-        assert!(ideal + 2.0 > coder.budget.into(), "{symbols:?} has {ideal} ideal bits");
+        let ideal = coder.bits(states);
+        assert!(ideal + 2.0 > coder.budget.into(), "{states:?} has {ideal} ideal bits");
     }
 }
 
 /// The same at the budgets where that block is about to fit.
-pub(crate) fn comes_back_near_its_length<A>(alphabet: A, symbols: &[A::Symbol])
+pub(crate) fn comes_back_near_its_length<A>(alphabet: A, states: &[A::SlotState])
 where
-    A: Alphabet<Symbol: Debug> + Clone,
+    A: Alphabet<SlotState: Debug> + Clone,
 {
-    let ideal = symbols.iter().map(|&symbol| alphabet.bits(symbol)).sum::<f64>().ceil() as u32;
+    let ideal = states.iter().map(|&state| alphabet.bits(state)).sum::<f64>().ceil() as u32;
     for budget in (ideal.saturating_sub(2)..=ideal + 2).filter(|b| BUDGETS.contains(b)) {
-        comes_back(&Coder::new(alphabet.clone(), budget, SLOTS), symbols);
+        comes_back(&Coder::new(alphabet.clone(), budget, SLOTS), states);
     }
 }
 
-/// Takes every word of a small code, and every block of some symbols: the
+/// Takes every word of a small code, and every block of some states: the
 /// words of a block follow each other, its code is the first, and blocks
 /// without a code have no word either.
-pub(crate) fn all_words_and_blocks<A>(coder: &Coder<A>, symbols: &[A::Symbol])
+pub(crate) fn all_words_and_blocks<A>(coder: &Coder<A>, states: &[A::SlotState])
 where
-    A: Alphabet<Symbol: Debug + Eq + Hash>,
+    A: Alphabet<SlotState: Debug + Eq + Hash>,
 {
     let mut known = HashSet::new();
     let mut first = 0;
     for word in 0..1 << coder.budget {
         word_decodes(coder, word);
-        let symbols = block(coder, word);
-        first = if known.contains(&symbols) { first } else { word };
-        assert_eq!(coder.encode(&symbols), Some(first), "{symbols:?} at {word:x}");
-        known.insert(symbols);
+        let states = block(coder, word);
+        first = if known.contains(&states) { first } else { word };
+        assert_eq!(coder.encode(&states), Some(first), "{states:?} at {word:x}");
+        known.insert(states);
     }
-    for index in 0..symbols.len().pow(coder.slots as u32) {
-        let digit = |slot| symbols[index / symbols.len().pow(slot) % symbols.len()];
+    for index in 0..states.len().pow(coder.slots as u32) {
+        let digit = |slot| states[index / states.len().pow(slot) % states.len()];
         let block: Vec<_> = (0..coder.slots as u32).map(digit).collect();
         assert_eq!(coder.encode(&block).is_some(), known.contains(&block), "{block:?}");
         comes_back(coder, &block);
@@ -112,8 +112,8 @@ where
 
 /// The smallest budget at which a block has a code. `coders` are all that
 /// there are, from the smallest budget up.
-pub(crate) fn length<A: Alphabet>(coders: &[Coder<A>], symbols: &[A::Symbol]) -> f64 {
-    let coder = coders.iter().find(|coder| coder.encode(symbols).is_some());
+pub(crate) fn length<A: Alphabet>(coders: &[Coder<A>], states: &[A::SlotState]) -> f64 {
+    let coder = coders.iter().find(|coder| coder.encode(states).is_some());
     coder.expect("a block of at most 126 bits").budget.into()
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn shares_above<const N: usize>(
     let (mut above, mut refused) = ([0u32; N], 0u32);
     for _ in 0..blocks {
         let block: [usize; SLOTS] = core::array::from_fn(|_| draw.next(&mut rng));
-        let length: f64 = block.iter().map(|&symbol| bits[symbol]).sum();
+        let length: f64 = block.iter().map(|&state| bits[state]).sum();
         (0..N).for_each(|i| above[i] += u32::from(length > limits[i]));
         // A shorter block always fits: the law of two bits.
         let short = length + 2.0 <= 56.0;

@@ -6,7 +6,7 @@ use crate::rng::Rng;
 struct Coin;
 
 impl Alphabet for Coin {
-    type Symbol = bool;
+    type SlotState = bool;
 
     fn others<W: Word>(&self, range: W) -> W {
         range.part(2)
@@ -20,8 +20,8 @@ impl Alphabet for Coin {
         point.bit(2)
     }
 
-    fn bits(&self, symbol: bool) -> f64 {
-        if symbol { 2.0 } else { 2.0 - 3f64.log2() }
+    fn bits(&self, state: bool) -> f64 {
+        if state { 2.0 } else { 2.0 - 3f64.log2() }
     }
 }
 
@@ -42,7 +42,7 @@ fn words_written_by_hand() {
     }
     assert_eq!(coder.encode(&[true, false, true]), Some(228));
     assert_eq!(coder.encode(&[true, true, true]), Some(252));
-    // Four symbols of two bits fill the 8 bits; there is no fifth.
+    // Four states of two bits fill the 8 bits; there is no fifth.
     let coder = Coder::new(Coin, 8, 6);
     assert_eq!(coder.encode(&[true, true, true, true, false, false]), Some(255));
     assert_eq!(coder.encode(&[true, true, true, true, false, true]), None);
@@ -70,10 +70,10 @@ fn both_word_sizes_give_one_code() {
     for coder in laws::every_budget(Coin).into_iter().filter(Coder::is_narrow) {
         for _ in 0..300 {
             let word = rng.next() & rng.next() & rng.next();
-            let symbols: [bool; SLOTS] = core::array::from_fn(|slot| word >> slot & 1 == 1);
+            let states: [bool; SLOTS] = core::array::from_fn(|slot| word >> slot & 1 == 1);
             assert_eq!(
-                coder.encode_in::<u64>(&symbols),
-                coder.encode_in::<u128>(&symbols),
+                coder.encode_in::<u64>(&states),
+                coder.encode_in::<u128>(&states),
                 "{word:x} in {} bits",
                 coder.budget
             );
@@ -84,9 +84,9 @@ fn both_word_sizes_give_one_code() {
 #[test]
 fn bits_above_the_budget_are_ignored() {
     let coder = Coder::new(Coin, 56, SLOTS);
-    let symbols: [bool; SLOTS] = coder.decode(0xab_cdef_0123_4567);
-    assert!(symbols.contains(&true));
-    assert_eq!(coder.decode(0xffab_cdef_0123_4567), symbols);
+    let states: [bool; SLOTS] = coder.decode(0xab_cdef_0123_4567);
+    assert!(states.contains(&true));
+    assert_eq!(coder.decode(0xffab_cdef_0123_4567), states);
 }
 
 #[test]

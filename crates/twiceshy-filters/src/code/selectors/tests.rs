@@ -33,7 +33,7 @@ fn draw_block(draw: &laws::Draw, rng: &mut Rng) -> [u16; SLOTS] {
 }
 
 /// The probabilities a code assumes, for the selectors up to 40.
-fn assumed(alphabet: &impl Alphabet<Symbol = u16>) -> Vec<f64> {
+fn assumed(alphabet: &impl Alphabet<SlotState = u16>) -> Vec<f64> {
     (0..40).map(|selector| (-alphabet.bits(selector)).exp2()).collect()
 }
 
@@ -158,7 +158,7 @@ fn blocks_come_back_or_are_within_two_bits_of_the_budget() {
 /// within 1.5 bits of the entropy but for an error probability below 1e-6.
 #[test]
 fn lengths_are_near_the_entropy() {
-    fn check<A: Alphabet<Symbol = u16> + Clone>(alphabet: A) {
+    fn check<A: Alphabet<SlotState = u16> + Clone>(alphabet: A) {
         let probabilities = assumed(&alphabet);
         let surprise = |(selector, p): (usize, &f64)| p * alphabet.bits(selector as u16);
         let slot: f64 = probabilities.iter().enumerate().map(surprise).sum();

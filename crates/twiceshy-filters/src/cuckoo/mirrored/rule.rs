@@ -1,7 +1,6 @@
 //! What a variant makes of the general filter.
 
 use alloc::vec::Vec;
-use core::str::FromStr;
 
 use super::super::hashes::Hashes;
 use super::super::params::Cuckoo;
@@ -9,7 +8,7 @@ use super::super::table::{Place, Table};
 use super::Mirrored;
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::remote::Mirror;
 
 /// What a variant makes of the general filter.
@@ -19,13 +18,13 @@ pub trait Rule: Copy + Sized {
     const BY_PATTERN: bool;
 
     /// What a filter with this rule is made from.
-    type Params: Cuckoo + Default + FromStr<Err = Error>;
+    type Params: Cuckoo;
 
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;
 
-    /// How much a filter has learned, as a histogram.
-    fn learned(_: &Mirrored<Self>) -> Vec<usize> {
+    /// [`AnyFilter::states`](crate::AnyFilter::states).
+    fn states(_: &Mirrored<Self>) -> Vec<usize> {
         Vec::new()
     }
 

@@ -1,8 +1,7 @@
-//! How slots, what they have learned and whose they are change together.
+//! How slots, their states and their owners change together.
 //!
-//! A change is planned while filter and remote agree, with reads alone; then
-//! the remote is written, in one call; then the filter changes. A failure before
-//! that has changed nothing.
+//! A change is planned with reads alone, while filter and remote agree; then one call
+//! writes the remote; then the filter changes. A failure before that changes nothing.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -15,11 +14,12 @@ use crate::remote::{Ordered, collected};
 
 use super::super::block::SLOTS;
 use super::super::place::{Place, digests_of};
-use super::super::rule::{Learned, MOST_STATE, Rule};
+use super::super::rule::{BlockState, MOST_STATE};
 use super::super::runs::{Hole, Shift};
+use super::super::search::Search;
 use super::Adaptive;
 
-/// What is to become of some blocks.
+/// New states and remainders of some blocks.
 #[derive(Default)]
 pub(super) struct Change {
     pub(super) states: Vec<(usize, [u8; MOST_STATE])>,
@@ -27,14 +27,14 @@ pub(super) struct Change {
     pub(super) spent: u64,
 }
 
-/// How slots move, and who comes, with what it has learned before.
+/// How slots move. An inserted digest may come with a state that it had before.
 enum Move<S> {
     Insertion(Shift, Digest, S),
     Removal(Shift),
 }
 
 impl<S> Move<S> {
-    /// The digest or the slot of before that will be in this slot.
+    /// Where the content of this slot will come from.
     fn source(&self, slot: usize) -> Source {
         match *self {
             Move::Insertion(Shift { from, .. }, digest, _) if slot == from => {
@@ -68,7 +68,7 @@ pub(super) fn blocks_of(slots: &Range<usize>) -> Range<usize> {
     slots.start / SLOTS..slots.end.div_ceil(SLOTS)
 }
 
-impl<R: Rule> Adaptive<R> {
+impl<R: Search> Adaptive<R> {
     /// The remote's digests of these quotients.
     pub(super) fn digests(
         &self,
@@ -80,7 +80,7 @@ impl<R: Rule> Adaptive<R> {
     }
 
     /// The owners of a run's slots, from the remote's digests of its quotient:
-    /// in order, each at the first slot that can be its.
+    /// in order, each at the first slot that can be its own.
     pub(super) fn owners(
         &self,
         run: &Range<usize>,
@@ -89,11 +89,12 @@ impl<R: Rule> Adaptive<R> {
         let mut left = stored.iter().copied().peekable();
         let mut owners = Vec::with_capacity(run.len());
         for block in blocks_of(run) {
-            let learned = self.learned(block);
+            let block_state = self.decoded(block);
             for slot in within(run, block) {
-                let (remainder, symbol) = (self.runs.remainder(slot), learned.slots[slot % SLOTS]);
+                let (remainder, slot_state) =
+                    (self.runs.remainder(slot), block_state.slots[slot % SLOTS]);
                 owners.push(left.next_if(|&digest| {
-                    self.rule.holds(remainder, &self.place(digest), learned.epoch, symbol)
+                    self.rule.holds(remainder, &self.place(digest), block_state.epoch, slot_state)
                 }));
             }
         }
@@ -131,70 +132,69 @@ impl<R: Rule> Adaptive<R> {
         Ok(owners)
     }
 
-    /// What blocks have to become when slots move. Blocks and remainders are
-    /// still as before.
-    fn moved(&self, moving: &Move<R::Symbol>, remote: &mut dyn Ordered) -> Result<Change> {
-        let nothing = R::Symbol::default();
+    /// The change of blocks when slots move. Blocks and remainders are still as before.
+    fn moved(&self, moving: &Move<R::SlotState>, remote: &mut dyn Ordered) -> Result<Change> {
+        let unadapted = R::SlotState::default();
         let (Shift { from, to }, up, known) = match *moving {
             Move::Insertion(shift, _, known) => (shift, true, known),
-            Move::Removal(shift) => (shift, false, nothing),
+            Move::Removal(shift) => (shift, false, unadapted),
         };
         let (first, last) = (from / SLOTS, to / SLOTS);
         let mut change = Change::default();
-        if known == nothing && (first..=last).all(|block| self.untouched(block)) {
+        if known == unadapted && (first..=last).all(|block| self.untouched(block)) {
             return Ok(change);
         }
-        let mut next = (!self.untouched(first)).then(|| self.learned(first));
-        let mut before: Option<Learned<R::Symbol>> = None;
+        let mut next = (!self.untouched(first)).then(|| self.decoded(first));
+        let mut before: Option<BlockState<R::SlotState>> = None;
         for block in first..=last {
             let old = next.take();
-            next = (block < last && !self.untouched(block + 1)).then(|| self.learned(block + 1));
+            next = (block < last && !self.untouched(block + 1)).then(|| self.decoded(block + 1));
             // The block from which a slot comes in, if any.
             let neighbour = if up { &before } else { &next };
-            let arrival = if up && block == first { known } else { nothing };
-            if old.is_none() && neighbour.is_none() && arrival == nothing {
+            let arrival = if up && block == first { known } else { unadapted };
+            if old.is_none() && neighbour.is_none() && arrival == unadapted {
                 before = None;
                 continue;
             }
-            let old = old.unwrap_or_else(|| Learned::nothing(0));
-            let mut learned = old.clone();
+            let old = old.unwrap_or_else(|| BlockState::unadapted(0));
+            let mut block_state = old.clone();
             let low = if block == first { from % SLOTS } else { 0 };
             let high = if block == last { to % SLOTS } else { SLOTS - 1 };
             let (incoming, crosses) = if up {
-                learned.slots.copy_within(low..high, low + 1);
+                block_state.slots.copy_within(low..high, low + 1);
                 (low, block > first)
             } else {
-                learned.slots.copy_within(low + 1..=high, low);
+                block_state.slots.copy_within(low + 1..=high, low);
                 (high, block < last)
             };
-            learned.slots[incoming] = arrival;
+            block_state.slots[incoming] = arrival;
             let mut foreign = false;
             if crosses {
-                let (epoch, symbol) = neighbour.as_ref().map_or((0, nothing), |other| {
+                let (epoch, slot_state) = neighbour.as_ref().map_or((0, unadapted), |other| {
                     (other.epoch, other.slots[if up { SLOTS - 1 } else { 0 }])
                 });
-                foreign = epoch != learned.epoch;
+                foreign = epoch != block_state.epoch;
                 if !foreign {
-                    learned.slots[incoming] = symbol;
+                    block_state.slots[incoming] = slot_state;
                 }
             }
             before = Some(old);
-            if let Some(state) = self.rule.encode(&learned) {
+            if let Some(state) = self.rule.encode(&block_state) {
                 change.states.push((block, state));
                 if foreign {
-                    // It brings a remainder of other hash functions.
+                    // Its remainder is of another epoch.
                     let slot = block * SLOTS + incoming;
                     self.recompute(
                         slot..slot + 1,
                         block,
-                        learned.epoch,
+                        block_state.epoch,
                         moving,
                         remote,
                         &mut change,
                     )?;
                 }
             } else {
-                let epoch = self.rule.next_epoch(learned.epoch);
+                let epoch = self.rule.next_epoch(block_state.epoch);
                 change.states.push((block, self.fresh_state(epoch)));
                 change.spent += 1;
                 if R::REMAINDERS_CHANGE {
@@ -206,19 +206,21 @@ impl<R: Rule> Adaptive<R> {
         Ok(change)
     }
 
-    /// The state of a block that has learned nothing in this epoch.
+    /// The state of a block that has not adapted in this epoch.
     fn fresh_state(&self, epoch: u8) -> [u8; MOST_STATE] {
-        self.rule.encode(&Learned::nothing(epoch)).expect("to have learned nothing always fits")
+        self.rule
+            .encode(&BlockState::unadapted(epoch))
+            .expect("the state of an unadapted block fits")
     }
 
-    /// Adds the remainders that slots of a block will have when they move there
-    /// and have learned nothing.
+    /// Adds the remainders that slots of a block will have when they move there,
+    /// unadapted.
     fn recompute(
         &self,
         slots: Range<usize>,
         block: usize,
         epoch: u8,
-        moving: &Move<R::Symbol>,
+        moving: &Move<R::SlotState>,
         remote: &mut dyn Ordered,
         change: &mut Change,
     ) -> Result<()> {
@@ -233,8 +235,8 @@ impl<R: Rule> Adaptive<R> {
                     .map(|index| owners[index].1),
             };
             if let Some(digest) = owner {
-                let symbol = R::Symbol::default();
-                let remainder = self.rule.remainder(&self.place(digest), epoch, symbol);
+                let slot_state = R::SlotState::default();
+                let remainder = self.rule.remainder(&self.place(digest), epoch, slot_state);
                 change.remainders.push((slot, remainder));
             }
         }
@@ -246,7 +248,7 @@ impl<R: Rule> Adaptive<R> {
             self.runs.set_remainder(slot, remainder);
         }
         for (block, state) in change.states {
-            let bytes = self.runs.extra_mut(block);
+            let bytes = self.runs.state_mut(block);
             let len = bytes.len();
             bytes.copy_from_slice(&state[..len]);
         }
@@ -272,22 +274,21 @@ impl<R: Rule> Adaptive<R> {
         index: usize,
         remote: &mut dyn Ordered,
     ) -> Result<()> {
-        let nothing = R::Symbol::default();
+        let unadapted = R::SlotState::default();
         let mut gap = self.runs.gap(place.quotient, index);
         let mut epoch = self.epoch(gap.shift.from / SLOTS);
         let depth = self.departed.recall(place.digest, epoch);
         let mut known = self.rule.at_depth(place, depth);
         let mut change = self.moved(&Move::Insertion(gap.shift, place.digest, known), remote)?;
-        if change.spent != 0 && known != nothing {
-            // Others are not to forget what they know for it.
-            known = nothing;
+        if change.spent != 0 && known != unadapted {
+            // The other slots keep their states, not this one.
+            known = unadapted;
             change = self.moved(&Move::Insertion(gap.shift, place.digest, known), remote)?;
         }
         if change.spent != 0
             && let Some(run) = self.runs.run(place.quotient)
         {
-            // With remainders that are recomputed, equal ones are no longer as
-            // good as each other.
+            // Slots with equal remainders differ once these are recomputed.
             let owners = self.owners_now(place.quotient, &run, remote)?;
             gap = self.runs.gap(place.quotient, number_among(&owners, place.digest));
             epoch = self.epoch(gap.shift.from / SLOTS);
@@ -297,14 +298,14 @@ impl<R: Rule> Adaptive<R> {
         remote.insert(place.digest).map_err(Error::Remote)?;
         let _ = self.runs.fill(gap, self.rule.remainder(place, epoch, known));
         self.apply(change);
-        if known != nothing {
+        if known != unadapted {
             self.departed.forget(place.digest, epoch);
         }
         self.counts.kicks += (shift.to - shift.from) as u64;
         Ok(())
     }
 
-    /// What taking slot number `index` out of a run takes.
+    /// Plans to take slot number `index` out of a run.
     pub(super) fn plan_removal(
         &self,
         quotient: usize,
@@ -322,16 +323,16 @@ impl<R: Rule> Adaptive<R> {
         self.counts.kicks += (shift.to - shift.from) as u64;
     }
 
-    /// Changes the slots that are taken for the query's, which is not among the
-    /// stored digests of its quotient.
+    /// Changes the slots that match the query, which is not among the stored digests of
+    /// its quotient.
     pub(super) fn fix(
         &mut self,
         query: &Place,
         stored: &[Digest],
         remote: &mut dyn Ordered,
     ) -> Result<Adapted> {
-        // Each turn takes out a slot without an owner, or else sets all others
-        // apart; a block that forgets may bring one without an owner up.
+        // Each turn takes out a slot without an owner, or else adapts all others. A block
+        // that forgets its state may make another slot without an owner match.
         while self.holds(query) {
             let run = self.runs.run(query.quotient).expect("a false positive has a run");
             let owners = self.owners(&run, stored)?;
@@ -343,7 +344,7 @@ impl<R: Rule> Adaptive<R> {
                 self.take(removal);
                 continue;
             }
-            match self.plan_apart(query, &run, &owners, remote)? {
+            match self.plan_adaptation(query, &run, &owners, remote)? {
                 Some(change) => self.apply(change),
                 None => return Ok(Adapted::Unfixed),
             }
@@ -352,9 +353,9 @@ impl<R: Rule> Adaptive<R> {
         Ok(Adapted::Fixed)
     }
 
-    /// What blocks have to become so that no slot with an owner is taken for the
-    /// query's; `None` when there is no way.
-    fn plan_apart(
+    /// The change after which no slot with an owner matches the query; `None` if there is
+    /// none.
+    fn plan_adaptation(
         &self,
         query: &Place,
         run: &Range<usize>,
@@ -365,30 +366,30 @@ impl<R: Rule> Adaptive<R> {
         for block in blocks_of(run) {
             let slots = within(run, block);
             let owners = &owners[slots.start - run.start..slots.end - run.start];
-            let old = self.learned(block);
-            let mut learned = old.clone();
-            let apart = self.set_apart(query, &slots, owners, &mut learned);
-            if learned == old && apart.is_some() {
+            let old = self.decoded(block);
+            let mut block_state = old.clone();
+            let adapted = self.adapt_slots(query, &slots, owners, &mut block_state);
+            if block_state == old && adapted.is_some() {
                 continue;
             }
-            let state = apart.and_then(|()| self.rule.encode(&learned));
+            let state = adapted.and_then(|()| self.rule.encode(&block_state));
             if let Some(state) = state {
-                self.note_remainders(&slots, owners, &learned, &mut change);
+                self.note_remainders(&slots, owners, &block_state, &mut change);
                 change.states.push((block, state));
                 continue;
             }
-            // Spent: everything is forgotten but the cause.
-            let mut learned = Learned::nothing(self.rule.next_epoch(old.epoch));
-            let apart = self.set_apart(query, &slots, owners, &mut learned);
-            let Some(state) = apart.and_then(|()| self.rule.encode(&learned)) else {
+            // Spent: the block forgets its state and adapts to this query alone.
+            let mut block_state = BlockState::unadapted(self.rule.next_epoch(old.epoch));
+            let adapted = self.adapt_slots(query, &slots, owners, &mut block_state);
+            let Some(state) = adapted.and_then(|()| self.rule.encode(&block_state)) else {
                 return Ok(None);
             };
             if R::REMAINDERS_CHANGE {
                 for (slot, digest) in self.owners_around(block, remote)? {
                     if slot / SLOTS == block {
-                        let symbol = learned.slots[slot % SLOTS];
+                        let slot_state = block_state.slots[slot % SLOTS];
                         let remainder =
-                            self.rule.remainder(&self.place(digest), learned.epoch, symbol);
+                            self.rule.remainder(&self.place(digest), block_state.epoch, slot_state);
                         change.remainders.push((slot, remainder));
                     }
                 }
@@ -399,22 +400,21 @@ impl<R: Rule> Adaptive<R> {
         Ok(Some(change))
     }
 
-    /// Lets slots learn until none is taken for the query's; `None` when one
-    /// cannot.
-    fn set_apart(
+    /// Adapts slots until none matches the query; `None` if one cannot.
+    fn adapt_slots(
         &self,
         query: &Place,
         slots: &Range<usize>,
         owners: &[Option<Digest>],
-        learned: &mut Learned<R::Symbol>,
+        block_state: &mut BlockState<R::SlotState>,
     ) -> Option<()> {
-        let epoch = learned.epoch;
+        let epoch = block_state.epoch;
         for (slot, owner) in slots.clone().zip(owners) {
             let Some(digest) = owner else { continue };
-            let (owner, symbol) = (self.place(*digest), &mut learned.slots[slot % SLOTS]);
-            let remainder = self.rule.remainder(&owner, epoch, *symbol);
-            if self.rule.holds(remainder, query, epoch, *symbol) {
-                *symbol = self.rule.apart(query, &owner, epoch, *symbol)?;
+            let (owner, slot_state) = (self.place(*digest), &mut block_state.slots[slot % SLOTS]);
+            let remainder = self.rule.remainder(&owner, epoch, *slot_state);
+            if self.rule.holds(remainder, query, epoch, *slot_state) {
+                *slot_state = self.rule.adapted(query, &owner, epoch, *slot_state)?;
             }
         }
         Some(())
@@ -425,13 +425,14 @@ impl<R: Rule> Adaptive<R> {
         &self,
         slots: &Range<usize>,
         owners: &[Option<Digest>],
-        learned: &Learned<R::Symbol>,
+        block_state: &BlockState<R::SlotState>,
         change: &mut Change,
     ) {
         for (slot, owner) in slots.clone().zip(owners) {
             if let Some(digest) = owner {
-                let symbol = learned.slots[slot % SLOTS];
-                let remainder = self.rule.remainder(&self.place(*digest), learned.epoch, symbol);
+                let slot_state = block_state.slots[slot % SLOTS];
+                let remainder =
+                    self.rule.remainder(&self.place(*digest), block_state.epoch, slot_state);
                 change.remainders.push((slot, remainder));
             }
         }

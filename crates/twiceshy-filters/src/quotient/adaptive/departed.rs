@@ -1,9 +1,9 @@
-//! What removed keys had learned, until they come back.
+//! The slot states of removed keys, until they come back.
 //!
-//! A slot takes what it has learned with it when its key is removed. A key that is
-//! inserted again would start with nothing, and every false positive that it was adapted
-//! to would be back. So a filter keeps, for the keys that left last, a tag of the digest and
-//! how much their slot had learned; the rest follows from the digest.
+//! A slot's state goes with its slot when the key is removed. A key that is inserted again
+//! would start unadapted, and every false positive that its slot was adapted to would be
+//! back. So a filter keeps, for the keys removed last, a tag of the digest and the depth of
+//! the slot's state; the rest follows from the digest.
 //!
 //! ```text
 //! entry    | tag: 12 bits | depth: 4 bits |      0: none
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! That is 0.19 bits per key of a full filter, for as many removed keys as 1.2 % of
-//! the stored ones. The memory is taken when the first such key is removed. Nothing is
-//! promised: a key whose tag another has (one insertion in 256, if all entries are taken)
-//! gets what that one had learned, which is as right as any other choice. The table is not
-//! saved, and a filter that grows or is rebuilt begins with an empty one.
+//! the stored ones. The memory is allocated when the first such key is removed. Nothing is
+//! promised: a key with the tag of another (one insertion in 256, if all entries are taken)
+//! gets the state of that one, which is as right as any other. The table is not saved, and
+//! a filter that grows or is rebuilt begins with an empty one.
 
 use crate::digest::{Digest, reduce64};
 use alloc::string::String;
@@ -28,7 +28,7 @@ const BUCKET: usize = 16;
 /// Slots of the filter for each bucket.
 const SLOTS_PER_BUCKET: usize = 1440;
 
-/// Bits of an entry's depth. Slots that have learned more are not remembered.
+/// Bits of an entry's depth. Deeper states are not remembered.
 const DEPTH_BITS: u32 = 4;
 
 /// Which hash functions of the digest give buckets and tags: none that a block uses.
@@ -39,7 +39,7 @@ const SEED: u64 = 1 << 32;
 #[repr(align(32))]
 struct Bucket([u16; BUCKET]);
 
-/// The keys that left last, and how much each had learned.
+/// The keys removed last, with the depth of each one's slot state.
 #[derive(Clone, Default)]
 pub(crate) struct Departed {
     buckets: Vec<Bucket>,
@@ -53,8 +53,7 @@ impl Departed {
         self.buckets.capacity() * size_of::<Bucket>() * 8
     }
 
-    /// How much a key had learned with the hash functions of an epoch when it left; 0 if
-    /// that is not known.
+    /// The depth of a key's slot state when it was removed in this epoch; 0 if unknown.
     #[inline]
     pub(crate) fn recall(&self, digest: Digest, epoch: u8) -> u8 {
         if self.len == 0 {
@@ -65,7 +64,7 @@ impl Departed {
         entry.map_or(0, |entry| (entry & DEEPEST) as u8)
     }
 
-    /// A key with a slot of that depth leaves a filter of so many slots.
+    /// Remembers a key that is removed from a filter of `slots` slots.
     pub(crate) fn remember(&mut self, digest: Digest, epoch: u8, depth: u8, slots: usize) {
         let depth = u16::from(depth);
         if !(1..=DEEPEST).contains(&depth) {
@@ -81,7 +80,7 @@ impl Departed {
         entries[0] = tag << DEPTH_BITS | depth;
     }
 
-    /// A key is back, or what it had learned is of no use.
+    /// Forgets a key that is back.
     pub(crate) fn forget(&mut self, digest: Digest, epoch: u8) {
         if self.len == 0 {
             return;

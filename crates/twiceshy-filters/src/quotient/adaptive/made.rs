@@ -1,4 +1,4 @@
-//! A filter that is made: empty, from a file, or anew from its remote.
+//! How a filter is made: empty, from a file, or anew from its remote.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,9 +6,10 @@ use alloc::{format, vec};
 
 use super::super::append::runs_of;
 use super::super::block::{Layout, SLOTS};
-use super::super::params::Adapting as _;
-use super::super::rule::Rule;
+use super::super::common;
+use super::super::params::Quotient as _;
 use super::super::runs::Runs;
+use super::super::search::Search;
 use super::Adaptive;
 use super::departed::Departed;
 use crate::digest::Digest;
@@ -16,33 +17,34 @@ use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::format::Reader;
 use crate::make::{Build, Grow, histogram};
-use crate::params::{MAX_BINS, Params as _, too_small};
+use crate::params::Params as _;
 use crate::remote::Ordered;
+use crate::steps;
 
-/// What becomes of what was learned.
+/// What becomes of the slot states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Past {
     Kept,
     Forgotten,
 }
 
-impl<R: Rule> Adaptive<R> {
-    /// A filter of all digests of the remote and `extra`, with this many slots;
-    /// `None` when they are too many.
+impl<R: Search> Adaptive<R> {
+    /// A filter of all digests of the remote and `newcomer`, with this many slots;
+    /// `None` if there are more digests than slots.
     pub(super) fn renewed(
         &self,
         capacity: usize,
         slots: usize,
-        extra: Option<Digest>,
+        newcomer: Option<Digest>,
         past: Past,
         remote: &mut dyn Ordered,
     ) -> Result<Option<Self>> {
-        let (width, extra_bytes) = (self.params.slots().f, self.params.state_bytes());
-        let Some(runs) = runs_of(remote, slots, width, extra_bytes)? else { return Ok(None) };
+        let (width, state_bytes) = (self.params.slots().f, self.params.state_bytes());
+        let Some(runs) = runs_of(remote, slots, width, state_bytes)? else { return Ok(None) };
         let counts = Stats { capacity, ..Stats::default() };
         let (rule, departed) = (self.rule.clone(), Departed::default());
         let mut fresh = Adaptive { rule, runs, departed, params: self.params, counts };
-        if let Some(digest) = extra {
+        if let Some(digest) = newcomer {
             if fresh.runs.len() == slots {
                 return Ok(None);
             }
@@ -50,7 +52,7 @@ impl<R: Rule> Adaptive<R> {
             let _ = fresh.runs.insert_in_order(place.quotient, place.remainder(width));
         }
         if past == Past::Kept {
-            self.teach(&mut fresh, extra, remote)?;
+            self.copy_states(&mut fresh, newcomer, remote)?;
         }
         let old = self.counts;
         fresh.counts = Stats {
@@ -63,25 +65,26 @@ impl<R: Rule> Adaptive<R> {
         Ok(Some(fresh))
     }
 
-    /// What has to hold without a look at the remote.
+    /// The invariants that need no remote.
     pub(super) fn check_states(&self) -> Result<(), String> {
         let mut used = vec![false; self.runs.block_count() * SLOTS];
         self.runs.iter().flat_map(|(_, run)| run).for_each(|slot| used[slot] = true);
         for (block, used) in used.chunks(SLOTS).enumerate() {
-            let learned = self.learned(block);
-            let stray = |&slot: &usize| !used[slot] && learned.slots[slot] != R::Symbol::default();
+            let block_state = self.decoded(block);
+            let stray =
+                |&slot: &usize| !used[slot] && block_state.slots[slot] != R::SlotState::default();
             if let Some(slot) = (0..SLOTS).find(stray) {
-                return Err(format!("slot {slot} of block {block} is empty and has learned"));
+                return Err(format!("slot {slot} of block {block} is empty and has a state"));
             }
-            if self.rule.encode(&learned).is_none() {
-                return Err(format!("block {block} has learned more than it can"));
+            if self.rule.encode(&block_state).is_none() {
+                return Err(format!("block {block} has a state that exceeds its budget"));
             }
         }
         Ok(())
     }
 }
 
-impl<R: Rule> Build for Adaptive<R> {
+impl<R: Search> Build for Adaptive<R> {
     type Params = R::Params;
 
     /// A filter's bins are its slots.
@@ -91,28 +94,12 @@ impl<R: Rule> Build for Adaptive<R> {
         Adaptive { rule: R::new(&params), runs, departed: Departed::default(), params, counts }
     }
 
-    fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
-        let slots = reader.size("the number of slots")?;
-        let len = reader.size("the number of keys")?;
-        let counts = Stats {
-            capacity: reader.size("the capacity")?,
-            rebuilds: reader.counter("the rebuilds")?,
-            kicks: reader.counter("the kicks")?,
-            adaptations: reader.counter("the adaptations")?,
-            spent: reader.counter("the spent blocks")?,
-            ..Stats::default()
-        };
-        let blocks = reader.block("the blocks")?;
-        reader.finish()?;
-        if !(1..=MAX_BINS).contains(&slots) || !(1..=slots).contains(&counts.capacity) {
-            let capacity = counts.capacity;
-            return Err(Error::format(format!("{slots} slots have no capacity of {capacity}")));
-        }
-        let runs = Runs::from_bytes(blocks, slots, params.slots().f, params.state_bytes())
-            .map_err(Error::format)?;
-        if runs.len() != len || len > slots {
-            return Err(Error::format("its number of keys is not that of its remainders"));
-        }
+    fn read(params: R::Params, reader: Reader<'_>) -> Result<Self> {
+        let (runs, counts) = common::read(&params, reader, |reader, counts| {
+            counts.adaptations = reader.counter("the adaptations")?;
+            counts.spent = reader.counter("the spent blocks")?;
+            Ok(())
+        })?;
         let (rule, departed) = (R::new(&params), Departed::default());
         let filter = Adaptive { rule, runs, departed, params, counts };
         filter.check_states().map_err(Error::format)?;
@@ -123,8 +110,8 @@ impl<R: Rule> Build for Adaptive<R> {
         self.params
     }
 
-    fn learned(&self) -> Vec<usize> {
-        histogram(self.symbols().map(|symbol| self.rule.depth(symbol).into()))
+    fn states(&self) -> Vec<usize> {
+        histogram(self.slot_states().map(|slot_state| self.rule.depth(slot_state).into()))
     }
 
     fn decodes(&self, digest: Digest) -> usize {
@@ -133,7 +120,7 @@ impl<R: Rule> Build for Adaptive<R> {
         let mut decodes = 0;
         let _ = run.any(|slot| {
             let remainder = self.runs.remainder(slot);
-            let (state, index) = (self.runs.extra(slot / SLOTS), slot % SLOTS);
+            let (state, index) = (self.runs.state(slot / SLOTS), slot % SLOTS);
             let decodes_here = self.rule.undecoded(state, index, remainder, &place).is_none();
             decodes += usize::from(decodes_here);
             self.slot_holds(slot, remainder, &place)
@@ -142,7 +129,7 @@ impl<R: Rule> Build for Adaptive<R> {
     }
 }
 
-impl<R: Rule> Grow for Adaptive<R> {
+impl<R: Search> Grow for Adaptive<R> {
     fn layout(&self) -> Option<Layout> {
         Some(self.runs.layout())
     }
@@ -150,7 +137,6 @@ impl<R: Rule> Grow for Adaptive<R> {
     fn grown(&self, capacity: usize, remote: &mut (dyn Ordered + 'static)) -> Result<Self> {
         let slots = self.params.bins_for(capacity)?;
         let renewed = self.renewed(capacity, slots, None, Past::Kept, remote)?;
-        let fits = renewed.filter(|renewed| renewed.runs.len() <= capacity);
-        fits.ok_or_else(|| too_small(&self.params, self.runs.len(), capacity))
+        steps::fitting(self, renewed, capacity)
     }
 }

@@ -5,13 +5,13 @@ use core::ops::Range;
 use super::super::block::Within;
 use super::super::glance::ByteBlocks;
 use super::super::place::Place;
-use super::super::rule::Rule;
+use super::super::search::Search;
 use super::Adaptive;
 use crate::batch::{Glance, Glances, Probes, glance_at_all, probe_all};
 use crate::bits::word::{Words, Work, WorkOn};
 use crate::digest::Digest;
 
-impl<R: Rule> Adaptive<R> {
+impl<R: Search> Adaptive<R> {
     #[inline(always)]
     fn holds_with(&self, words: impl Words, place: &Place) -> bool {
         match self.runs.find_near(words, place.quotient).1 {
@@ -20,9 +20,9 @@ impl<R: Rule> Adaptive<R> {
         }
     }
 
-    /// Whether the digest's run, which this is, has a slot that may be its. All
-    /// that is not done at once is out of line, behind it, and told bare numbers:
-    /// most queries then end without a call, and stay in registers.
+    /// Whether the digest's run has a slot that may be its own. Everything beyond one load
+    /// is out of line and takes bare numbers, so most queries end without a call and stay
+    /// in registers.
     #[inline(always)]
     fn holds_in(&self, words: impl Words, run: Within, place: &Place) -> bool {
         let [first, second] = place.digest.words();
@@ -31,18 +31,18 @@ impl<R: Rule> Adaptive<R> {
         match at_once {
             Some(false) => false,
             Some(true) => self.look_at_match(start, end, first, second),
-            None => words.apart(Search { filter: self }, (start..end, [first, second])),
+            None => words.apart(SlowQuery { filter: self }, (start..end, [first, second])),
         }
     }
 
-    /// [`Adaptive::look`] at a run of which it was seen at once that it matches.
+    /// [`Adaptive::look`] at a run that matched at once.
     #[inline(never)]
     fn look_at_match(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
-        self.rule.none_has_learned(&self.runs, Within::of(&(start..end)))
+        self.rule.none_adapted(&self.runs, Within::of(&(start..end)))
             || self.look(start, end, first, second)
     }
 
-    /// [`Adaptive::run_holds`] for the few queries that have to know.
+    /// [`Adaptive::run_holds`], out of line: few queries get here.
     #[cold]
     #[inline(never)]
     fn look(&self, start: usize, end: usize, first: u64, second: u64) -> bool {
@@ -51,11 +51,11 @@ impl<R: Rule> Adaptive<R> {
 }
 
 /// [`DigestFilter::contains`] of a digest's two words.
-pub(super) struct Query<'a, R: Rule> {
+pub(super) struct Query<'a, R: Search> {
     pub(super) filter: &'a Adaptive<R>,
 }
 
-impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
+impl<R: Search> WorkOn<(u64, u64)> for Query<'_, R> {
     type Outcome = bool;
 
     #[inline(always)]
@@ -65,11 +65,11 @@ impl<R: Rule> WorkOn<(u64, u64)> for Query<'_, R> {
 }
 
 /// [`DigestFilter::contains`] of a digest's two words, wherever its run is.
-struct FarQuery<'a, R: Rule> {
+struct FarQuery<'a, R: Search> {
     filter: &'a Adaptive<R>,
 }
 
-impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
+impl<R: Search> WorkOn<(u64, u64)> for FarQuery<'_, R> {
     type Outcome = bool;
 
     #[inline(always)]
@@ -80,12 +80,12 @@ impl<R: Rule> WorkOn<(u64, u64)> for FarQuery<'_, R> {
     }
 }
 
-/// [`Adaptive::holds_in`] in more than one step: of a run and a digest's words.
-struct Search<'a, R: Rule> {
+/// [`Adaptive::holds_in`] of a run and a digest's words, in more than one step.
+struct SlowQuery<'a, R: Search> {
     filter: &'a Adaptive<R>,
 }
 
-impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
+impl<R: Search> WorkOn<(Range<usize>, [u64; 2])> for SlowQuery<'_, R> {
     type Outcome = bool;
 
     #[inline(always)]
@@ -98,13 +98,13 @@ impl<R: Rule> WorkOn<(Range<usize>, [u64; 2])> for Search<'_, R> {
 }
 
 /// [`DigestFilter::contains_many`].
-pub(super) struct Queries<'a, R: Rule> {
+pub(super) struct Queries<'a, R: Search> {
     pub(super) filter: &'a Adaptive<R>,
     pub(super) digests: &'a [Digest],
     pub(super) found: &'a mut [bool],
 }
 
-impl<R: Rule> Work for Queries<'_, R> {
+impl<R: Search> Work for Queries<'_, R> {
     type Outcome = ();
 
     #[inline(always)]
@@ -118,12 +118,12 @@ impl<R: Rule> Work for Queries<'_, R> {
 }
 
 /// The steps of many queries.
-struct Probing<'a, R: Rule, W> {
+struct Probing<'a, R: Search, W> {
     filter: &'a Adaptive<R>,
     words: W,
 }
 
-impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
+impl<R: Search, W: Words> Probes for Probing<'_, R, W> {
     type Probe = Place;
 
     #[inline(always)]
@@ -135,7 +135,7 @@ impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
     fn prefetch(&self, place: &Place) {
         self.filter.runs.prefetch(place.quotient);
         if R::EVERY_QUERY_READS_STATE {
-            self.filter.runs.prefetch_extra(place.quotient);
+            self.filter.runs.prefetch_state(place.quotient);
         }
     }
 
@@ -146,19 +146,19 @@ impl<R: Rule, W: Words> Probes for Probing<'_, R, W> {
 }
 
 /// The steps of many queries where remainders have a byte.
-struct Glancing<'a, R: Rule, W> {
+struct Glancing<'a, R: Search, W> {
     filter: &'a Adaptive<R>,
     words: W,
     blocks: ByteBlocks<'a>,
 }
 
-impl<R: Rule, W: Words> Glances for Glancing<'_, R, W> {
+impl<R: Search, W: Words> Glances for Glancing<'_, R, W> {
     #[inline(always)]
     fn prefetch(&self, digest: Digest) {
         self.blocks.prefetch(self.filter.place(digest).quotient);
     }
 
-    /// Whatever may be there is left open: what it has learned has to be looked at.
+    /// A possible match is left open: its state has to be decoded.
     #[inline(always)]
     fn glance(&self, digest: Digest) -> Glance {
         let place = self.filter.place(digest);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::bits::word::{Portable, Work as _, WorkOn as _};
 use crate::make::Build as _;
+use crate::quotient::rule::{MOST_STATE, Rule};
 use crate::quotient::{extending, telescoping, uncompressed};
 use crate::remote::MemorySet;
 use crate::rng::Rng;
@@ -15,16 +16,16 @@ const SLOTS_IN_ALL: usize = 620;
 /// What a query is by definition: some slot of the quotient's run, wherever it is,
 /// holds what the digest would leave there. No offset, no shortcut, whole blocks
 /// decoded.
-struct Slow<'a, R: Rule> {
+struct Slow<'a, R: Search> {
     filter: &'a Adaptive<R>,
     runs: Vec<(usize, Range<usize>)>,
-    learned: Vec<Learned<R::Symbol>>,
+    states: Vec<BlockState<R::SlotState>>,
 }
 
-impl<'a, R: Rule> Slow<'a, R> {
+impl<'a, R: Search> Slow<'a, R> {
     fn new(filter: &'a Adaptive<R>) -> Self {
-        let learned = (0..filter.runs.block_count()).map(|block| filter.learned(block));
-        Slow { filter, runs: filter.runs.iter().collect(), learned: learned.collect() }
+        let states = (0..filter.runs.block_count()).map(|block| filter.decoded(block));
+        Slow { filter, runs: filter.runs.iter().collect(), states: states.collect() }
     }
 
     fn contains(&self, digest: Digest) -> bool {
@@ -32,7 +33,7 @@ impl<'a, R: Rule> Slow<'a, R> {
         let own = self.runs.binary_search_by_key(&place.quotient, |(quotient, _)| *quotient);
         own.is_ok_and(|own| {
             self.runs[own].1.clone().any(|slot| {
-                let Learned { epoch, slots } = &self.learned[slot / SLOTS];
+                let BlockState { epoch, slots } = &self.states[slot / SLOTS];
                 let remainder = self.filter.runs.remainder(slot);
                 self.filter.rule.holds(remainder, &place, *epoch, slots[slot % SLOTS])
             })
@@ -73,7 +74,7 @@ struct Seen {
 
 /// Asks for all at once and in pieces around the size of a group; and so for those
 /// alone whose quotients are all occupied, or none is.
-fn compare_batches<R: Rule>(
+fn compare_batches<R: Search>(
     filter: &Adaptive<R>,
     asked: &[Digest],
     answers: &[bool],
@@ -100,7 +101,7 @@ fn compare_batches<R: Rule>(
     }
 }
 
-fn compare<R: Rule>(text: &str, seed: u64, seen: &mut Seen) {
+fn compare<R: Search>(text: &str, seed: u64, seen: &mut Seen) {
     let params: R::Params = text.parse().expect("a filter");
     let mut filter = Adaptive::<R>::empty(params, SLOTS_IN_ALL, SLOTS_IN_ALL);
     let (mut remote, mut rng) = (MemorySet::new(), Rng::new(seed));
@@ -170,4 +171,73 @@ fn queries_answer_what_the_slots_say_with_every_remainder_and_budget() {
         let mixed = seen.untouched_blocks > 100 && seen.other_blocks > 100;
         assert!(enough && mixed, "{seen:?} prove little");
     }
+}
+
+/// A rule without a search of its own: all that a new variant has to write.
+#[derive(Clone)]
+struct Bare<R>(R);
+
+impl<R: Rule> Rule for Bare<R> {
+    const REMAINDERS_CHANGE: bool = R::REMAINDERS_CHANGE;
+
+    type SlotState = R::SlotState;
+    type Params = R::Params;
+
+    fn new(params: &R::Params) -> Self {
+        Bare(R::new(params))
+    }
+
+    fn decode(&self, state: &[u8]) -> BlockState<R::SlotState> {
+        self.0.decode(state)
+    }
+
+    fn encode(&self, state: &BlockState<R::SlotState>) -> Option<[u8; MOST_STATE]> {
+        self.0.encode(state)
+    }
+
+    fn next_epoch(&self, epoch: u8) -> u8 {
+        self.0.next_epoch(epoch)
+    }
+
+    fn depth(&self, state: R::SlotState) -> u8 {
+        self.0.depth(state)
+    }
+
+    fn at_depth(&self, place: &Place, depth: u8) -> R::SlotState {
+        self.0.at_depth(place, depth)
+    }
+
+    fn remainder(&self, place: &Place, epoch: u8, state: R::SlotState) -> u64 {
+        self.0.remainder(place, epoch, state)
+    }
+
+    fn holds(&self, remainder: u64, place: &Place, epoch: u8, state: R::SlotState) -> bool {
+        self.0.holds(remainder, place, epoch, state)
+    }
+
+    fn adapted(
+        &self,
+        query: &Place,
+        stored: &Place,
+        epoch: u8,
+        state: R::SlotState,
+    ) -> Option<R::SlotState> {
+        self.0.adapted(query, stored, epoch, state)
+    }
+}
+
+impl<R: Rule> Search for Bare<R> {}
+
+#[test]
+fn a_rule_without_a_search_of_its_own_answers_what_the_slots_say() {
+    let mut seen = Seen::default();
+    for (f, seed) in [1, 5, 8, 12, 32].into_iter().zip(0..) {
+        let text = format!("telescoping:f={f},budget=24,spent=reseed");
+        compare::<Bare<telescoping::Telescoping>>(&text, seed, &mut seen);
+        let text = format!("extension:f={f},budget=24");
+        compare::<Bare<extending::Extending>>(&text, seed, &mut seen);
+        let text = format!("uncompressed:f={f}");
+        compare::<Bare<uncompressed::Uncompressed>>(&text, seed, &mut seen);
+    }
+    assert!(seen.maybe > 1000 && seen.absent > 1000 && seen.spent > 10, "{seen:?} prove little");
 }

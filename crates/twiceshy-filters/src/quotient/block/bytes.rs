@@ -1,6 +1,6 @@
 //! Blocks with remainders of a byte: a few slots in one word.
 
-use super::{BYTES_BLOCK, BYTES_EXTRA, Head, OCCUPIEDS, OFFSET, REMAINDERS, RUNENDS, SLOTS};
+use super::{BYTES_BLOCK, BYTES_STATE, Head, OCCUPIEDS, OFFSET, REMAINDERS, RUNENDS, SLOTS};
 use crate::bits::bytes::any_equal;
 
 /// Some neighbouring slots with remainders of a byte.
@@ -12,8 +12,8 @@ pub struct Bytes {
     pub(crate) len: u32,
     /// The slot behind the last, counted from the block's first: at most 64.
     pub(crate) end: usize,
-    /// Eight bytes from the first of a variant's own on: a neighbour's above its.
-    pub(crate) extra: u64,
+    /// The first eight bytes of the state; if it is shorter, the next block's are above.
+    pub(crate) state: u64,
 }
 
 impl Bytes {
@@ -56,7 +56,7 @@ impl<'a> ByteBlock<'a> {
             held: word_from(self.0, REMAINDERS + start % SLOTS),
             len: len as u32,
             end,
-            extra: word_from(self.0, BYTES_EXTRA),
+            state: word_from(self.0, BYTES_STATE),
         }
     }
 }

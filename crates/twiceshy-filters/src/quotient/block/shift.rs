@@ -1,4 +1,4 @@
-//! Slots that move by one, to put one in or to take one out.
+//! Moving slots by one, to insert or to remove one.
 
 use super::{Blocks, REMAINDERS, SLOTS, word_at};
 use crate::bits::word::low_bits;
@@ -111,8 +111,7 @@ fn blend(old: u64, new: u64, begin: u32, end: u32) -> u64 {
 const CHUNK: usize = 16;
 
 /// Moves bytes `low..high` of the last 64 to `low + 1..=high` and puts another
-/// at `low`. All are written, by vectors and without a branch on how many move:
-/// that would be guessed wrong too often.
+/// at `low`. All are written as vectors, without an unpredictable branch on how many move.
 #[inline(always)]
 fn insert_byte(bytes: &mut [u8; 1 + SLOTS], low: usize, high: usize, byte: u8) {
     for at in (0..SLOTS).step_by(CHUNK).rev() {
@@ -144,7 +143,7 @@ fn chunk(bytes: &[u8; SLOTS + 1], at: usize) -> [u8; CHUNK] {
 fn choose(bytes: &mut [u8; SLOTS + 1], at: usize, others: [u8; CHUNK], begin: usize, count: usize) {
     let mut chosen = chunk(bytes, at);
     for index in 0..CHUNK {
-        // A mask, because a choice would become a choice of addresses.
+        // A mask: the compiler would turn a choice of bytes into one of addresses.
         let moves = ((at + index) as u8).wrapping_sub(begin as u8) < count as u8;
         let mask = u8::from(moves).wrapping_neg();
         chosen[index] = chosen[index] & !mask | others[index] & mask;

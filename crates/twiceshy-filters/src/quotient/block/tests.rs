@@ -4,8 +4,8 @@ use super::*;
 use crate::rng::Rng;
 
 /// Three blocks with random contents in every field.
-fn random(width: u32, extra: usize, rng: &mut Rng) -> Blocks {
-    let mut blocks = Blocks::new(3, width, extra);
+fn random(width: u32, state: usize, rng: &mut Rng) -> Blocks {
+    let mut blocks = Blocks::new(3, width, state);
     let len = blocks.bytes.len() - PADDING;
     blocks.bytes[..len].iter_mut().for_each(|byte| *byte = rng.next() as u8);
     blocks
@@ -44,8 +44,8 @@ fn insertions_and_removals_by_words_agree_with_lists() {
     let mut rng = Rng::new(5);
     for width in 1..=32 {
         for _ in 0..if cfg!(miri) { 2 } else { 300 } {
-            let extra = (width % 3) as usize;
-            let mut blocks = random(width, extra, &mut rng);
+            let state = (width % 3) as usize;
+            let mut blocks = random(width, state, &mut rng);
             let (mut runends, mut remainders) = slots(&blocks);
             let at = rng.below(192) as usize;
             let to = at + rng.below(192 - at as u64) as usize;
@@ -54,7 +54,7 @@ fn insertions_and_removals_by_words_agree_with_lists() {
             let rest = |blocks: &Blocks| -> Vec<(u64, u8, Vec<u8>)> {
                 let all = blocks.as_bytes().chunks(blocks.stride).enumerate();
                 all.map(|(block, bytes)| {
-                    let own = bytes[blocks.stride - extra..].to_vec();
+                    let own = bytes[blocks.stride - state..].to_vec();
                     (blocks.occupieds(block), blocks.offset(block), own)
                 })
                 .collect()

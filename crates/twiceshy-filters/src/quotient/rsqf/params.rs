@@ -1,13 +1,9 @@
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
 use super::super::params::Slots;
-use super::EXTRA;
-use crate::error::{Error, Result};
-use crate::params::{self, Field, Shape, field};
+use crate::error::Result;
+use crate::params::{Field, Kind, Valid};
 
 /// The parameters of "rsqf".
 ///
@@ -15,56 +11,31 @@ use crate::params::{self, Field, Shape, field};
 /// | --- | --- | --- |
 /// | `f` | bits of a remainder, 1 to 32 | 8 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
+pub type Params = Valid<Values>;
+
+/// The values of these parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+#[doc(hidden)]
+pub struct Values {
     pub(super) slots: Slots,
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params { slots: Slots::USUAL }
-    }
-}
+impl Kind for Values {
+    type Shape = Slots;
 
-impl fmt::Display for Params {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        params::write(*self, f)
-    }
-}
+    const NAME: &'static str = "rsqf";
+    const ADAPTS: bool = false;
+    const USUAL: Self = Values { slots: Slots::USUAL };
 
-impl FromStr for Params {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        params::parse(text)
-    }
-}
-
-impl params::Sealed for Params {}
-
-impl params::Params for Params {
-    fn name(&self) -> &'static str {
-        "rsqf"
-    }
-
-    fn shape(&self) -> &dyn Shape {
+    fn shape(&self) -> &Slots {
         &self.slots
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        let Slots { f, full } = &mut self.slots;
-        vec![field("f", f), field("full", full)]
+        self.slots.fields([])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.slots.validate()
-    }
-
-    fn adapts(&self) -> bool {
-        false
-    }
-
-    fn bins_within(&self, room: usize, _: usize) -> Option<usize> {
-        self.slots.within(room, EXTRA)
     }
 }

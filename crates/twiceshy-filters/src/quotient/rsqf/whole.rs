@@ -1,19 +1,18 @@
-//! Whole filters made without their remotes: of sorted digests, of twice the size, of two.
+//! Filters made without their remotes: from sorted digests, by doubling, by merging two.
 
 use alloc::format;
 use alloc::string::ToString;
 
 use super::super::append::Appending;
-use super::{EXTRA, Fingerprint, Params, Rsqf};
+use super::{Fingerprint, NO_STATE, Params, Rsqf};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::Stats;
 use crate::params::{MAX_BINS, Params as _, too_small};
 
 impl Rsqf {
-    /// A filter of digests that come in order, made several times as fast as by
-    /// [`Rsqf::add`], with the same bytes. A digest that comes twice has to be
-    /// deleted twice.
+    /// A filter of sorted digests: the same bytes as with [`Rsqf::add`], several times as
+    /// fast. A digest that comes twice has to be deleted twice.
     ///
     /// ```
     /// use twiceshy_filters::quotient::Rsqf;
@@ -55,19 +54,18 @@ impl Rsqf {
 
     /// Runs of this filter's shape, to be written in order.
     fn appending(&self) -> Appending {
-        Appending::new(self.runs.quotients(), self.runs.width(), EXTRA)
+        Appending::new(self.runs.quotients(), self.runs.width(), NO_STATE)
     }
 
-    /// The same filter with twice the slots, made without the remote: the first
-    /// bit of each remainder goes to its quotient. It is the filter that the
-    /// remote would have given, bit for bit. `None` when the remainders have one
-    /// bit only, or the slots would be too many.
+    /// The same filter with twice the slots, made without the remote: the first bit of each
+    /// remainder goes to its quotient. Bit for bit it is the filter that the remote would
+    /// give. `None` if remainders have only one bit, or the slots would be too many.
     #[must_use]
     pub fn doubled(&self) -> Option<Self> {
         let width = self.runs.width() - 1;
         let params = self.params.with("f", width).ok()?;
         let slots = self.runs.quotients().checked_mul(2).filter(|&n| n <= MAX_BINS)?;
-        let mut appending = Appending::new(slots, width, EXTRA);
+        let mut appending = Appending::new(slots, width, NO_STATE);
         for (quotient, remainder) in self.fingerprints() {
             let top = remainder >> width;
             appending.append(2 * quotient + top as usize, remainder ^ top << width);
@@ -80,13 +78,13 @@ impl Rsqf {
         Some(Rsqf { runs: appending.finish(), params, counts })
     }
 
-    /// A filter of all fingerprints of both, made without their remotes, for two
-    /// sets that have no key in common: one that is in both has two fingerprints
-    /// afterwards. It has the slots of `self`, and its capacity.
+    /// A filter of all fingerprints of both, made without their remotes, with the slots and
+    /// the capacity of `self`. A key that is in both gets two fingerprints, so the sets
+    /// should have no key in common.
     ///
     /// # Errors
-    /// [`Error::Spec`] when the two have not the same slots and remainders, or
-    /// more keys together than slots.
+    /// [`Error::Spec`] if slots or remainders of the two differ, or they have more keys
+    /// together than slots.
     pub fn merged(&self, other: &Self) -> Result<Self> {
         let shape = |filter: &Self| (filter.runs.quotients(), filter.runs.width());
         if shape(self) != shape(other) {

@@ -53,7 +53,7 @@ impl Runs {
         Ok(())
     }
 
-    /// What an empty slot holds is part of the file: it is zero.
+    /// Empty slots are part of the file, and zero.
     pub(super) fn check_empty(&self, mut slots: Range<usize>) -> Result<(), String> {
         match slots.find(|&slot| self.remainder(slot) != 0) {
             Some(slot) => Err(format!("slot {slot} is empty and holds a remainder")),

@@ -1,4 +1,4 @@
-//! Slots put in and taken out: the slots behind them move, up to the next empty one.
+//! Inserting and removing slots: the slots behind move, up to the next empty one.
 
 use core::ops::Range;
 
@@ -17,7 +17,7 @@ pub(crate) struct Shift {
     pub(crate) to: usize,
 }
 
-/// Where a slot is to be put in.
+/// A place for a new slot.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Gap {
@@ -29,7 +29,7 @@ pub(crate) struct Gap {
     pub(crate) shift: Shift,
 }
 
-/// A slot that is to be taken out.
+/// A slot to remove.
 #[must_use]
 pub(crate) struct Hole {
     quotient: usize,
@@ -59,9 +59,8 @@ impl Runs {
         slot
     }
 
-    /// The first slot from `end` on, behind a run, that is empty or where a run
-    /// starts at its own quotient: what is before it moves when a slot is taken
-    /// out of that run.
+    /// The first slot from `end` on, behind a run, that is empty or starts a run at its own
+    /// quotient: the slots before it move when that run loses a slot.
     #[inline(always)]
     pub(super) fn first_unmoved(&self, words: impl Words, mut end: usize) -> usize {
         loop {
@@ -100,14 +99,13 @@ impl Runs {
         tuned(Removal { runs: self, quotient, pick })
     }
 
-    /// What putting a slot at number `index` of a quotient's run would move. A run
-    /// that is not there has number 0 alone.
+    /// The gap for slot number `index` of a quotient's run; 0 if it has no run yet.
     pub(crate) fn gap(&self, quotient: usize, index: usize) -> Gap {
         tuned(GapLookup { runs: self, quotient, index })
     }
 
-    /// The same for a remainder that comes to its place in a run in order of
-    /// remainders; `None` where it is there, or the run is not in order.
+    /// The gap for a remainder in a run that is in order of remainders; `None` if the run
+    /// has it already, or is not in order.
     #[inline]
     pub(crate) fn gap_in_order(&self, quotient: usize, remainder: u64) -> Option<Gap> {
         tuned(OrderedGapLookup { runs: self, quotient, remainder })
@@ -121,11 +119,11 @@ impl Runs {
         index: impl FnOnce(&Self, Range<usize>) -> usize,
     ) -> Gap {
         assert!(quotient < self.quotients, "quotient {quotient} of {}", self.quotients);
-        // What is shifted often ends there.
+        // The shift often ends in that block.
         self.blocks.prefetch(quotient + SLOTS);
         let (occupied, run) = self.find(words, quotient);
         if !occupied && run.end == quotient {
-            // Its own slot is empty, as every other is on the way to full.
+            // Its own slot is empty, as for every other insertion while a filter fills.
             let shift = Shift { from: quotient, to: quotient };
             return Gap { quotient, occupied, start: quotient, shift };
         }
@@ -149,8 +147,8 @@ impl Runs {
         if to == self.blocks.slots() {
             self.add_block();
         }
-        // A run that was there ends with the same runend, one slot on: a slot
-        // that is none has come in at its start.
+        // An existing run keeps its runend, one slot further: the new slot, without a
+        // runend, comes in at its start.
         self.blocks.insert_runend(start, to, !occupied);
         self.blocks.insert_remainder(from, to, remainder);
         self.blocks.set_occupied(quotient, true);
@@ -158,7 +156,7 @@ impl Runs {
         gap.shift
     }
 
-    /// What taking slot number `index` out of a quotient's run would move.
+    /// The hole that removing slot number `index` of a quotient's run would leave.
     ///
     /// # Panics
     /// If the run has no such slot.
@@ -173,17 +171,17 @@ impl Runs {
         quotient: usize,
         pick: impl FnOnce(&Self, Range<usize>) -> Option<usize>,
     ) -> Option<Hole> {
-        // What is shifted often ends there.
+        // The shift often ends in that block.
         self.blocks.prefetch(quotient + SLOTS);
         let (_, run) = self.find(words, quotient);
         let from = pick(self, run.clone())?;
-        // Alone in its own slot, as every other is on the way to empty?
+        // Alone in its own slot, as for every other removal while a filter empties?
         let to =
             if run.end == quotient + 1 { from } else { self.first_unmoved(words, run.end) - 1 };
         Some(Hole { quotient, run, shift: Shift { from, to } })
     }
 
-    /// Takes a slot out.
+    /// Removes a slot.
     #[inline(always)]
     pub(crate) fn close(&mut self, hole: Hole) -> Shift {
         let Hole { quotient, run, shift: Shift { from, to } } = hole;
@@ -194,8 +192,8 @@ impl Runs {
             self.blocks.set_remainder(quotient, 0);
             return hole.shift;
         }
-        // The runend goes with the last slot of a run. Of another, one that is
-        // none goes, and the first is as good as any.
+        // A run of one slot loses its runend. A longer one loses a slot without a runend, of
+        // which the first is as good as any.
         self.blocks.remove_runend(run.start, to);
         self.blocks.remove_remainder(from, to);
         self.blocks.set_occupied(quotient, run.end - run.start > 1);
@@ -204,8 +202,7 @@ impl Runs {
     }
 }
 
-/// [`Runs::insert_in_order`]: `index` is told the slots of
-/// the quotient's run, of which there may be none.
+/// [`Runs::insert_in_order`]: `index` gets the slots of the quotient's run, perhaps none.
 struct Insertion<'a, I> {
     runs: &'a mut Runs,
     quotient: usize,
@@ -254,7 +251,8 @@ impl Work for OrderedGapLookup<'_> {
         let OrderedGapLookup { runs, quotient, remainder } = self;
         let mut comes = true;
         let gap = runs.find_gap(words, quotient, |runs, run| {
-            // Both without a branch: runs differ, answers hardly ever do.
+            // Both are computed without a branch: the runs are unpredictable, the answer
+            // is nearly always the same.
             comes = runs.blocks.are_sorted(run.clone()) & !runs.any(Within::of(&run), remainder);
             runs.blocks.count_up_to(run, remainder)
         });
@@ -262,8 +260,8 @@ impl Work for OrderedGapLookup<'_> {
     }
 }
 
-/// [`Runs::remove_one`]: `pick` is told the slots of the
-/// quotient's run, of which there may be none, and says which.
+/// [`Runs::remove_one`]: `pick` gets the slots of the quotient's run, perhaps none, and
+/// picks one.
 struct Removal<'a, P> {
     runs: &'a mut Runs,
     quotient: usize,

@@ -15,8 +15,8 @@ impl Runs {
         occupied.then_some(run)
     }
 
-    /// Whether a quotient has a run, and its slots. Of one that has none, no
-    /// slots, at the one where it would start.
+    /// Whether a quotient has a run, and its slots; without a run an empty range at the slot
+    /// where it would start.
     #[inline(always)]
     pub(in crate::quotient) fn find(
         &self,
@@ -37,8 +37,8 @@ impl Runs {
         quotient: usize,
     ) -> (bool, Option<Within>) {
         let (block, bit) = (quotient / SLOTS, (quotient % SLOTS) as u32);
-        // The run is near its quotient's own slot, whose memory need not wait
-        // for what the metadata say.
+        // The run is near its quotient's own slot: that memory is loaded beside the
+        // metadata.
         self.blocks.prefetch_remainder(quotient);
         let head = self.blocks.head(block);
         let occupied = head.occupieds >> bit & 1 == 1;
@@ -161,7 +161,7 @@ impl Runs {
     }
 }
 
-/// The runs of a block, seen from within it: what is not in it is at 64.
+/// The runs of a block, in slots of the block; those beyond it are at 64.
 #[derive(Clone, Copy)]
 pub(super) struct Near {
     pub(super) occupieds: u64,
@@ -178,9 +178,8 @@ impl Near {
             .then(|| Near { occupieds, behinds: ((runends >> offset) << 1 | 1) << offset })
     }
 
-    /// The slots behind the runs of quotients below `bit`, and up to it. There is
-    /// no branch on whether it has a run: in a query of an absent key that would
-    /// be guessed wrong two times in five.
+    /// The slots behind the runs of quotients below `bit`, and up to it. There is no branch
+    /// on whether it has a run: queries of absent keys would mispredict two in five.
     #[inline(always)]
     pub(super) fn run(self, words: impl Words, bit: u32) -> (u32, u32) {
         let own = (self.occupieds >> bit & 1) as u32;

@@ -38,7 +38,7 @@ impl Runs {
         &mut self.long_offsets[start..end]
     }
 
-    /// The offset of a block that had none.
+    /// Sets the offset of a block that had none.
     pub(in crate::quotient) fn set_offset(&mut self, block: usize, offset: usize) {
         self.blocks.set_offset(block, offset_byte(offset));
         if offset_byte(offset) == LONG {
@@ -49,9 +49,8 @@ impl Runs {
         }
     }
 
-    /// Adds a block behind the last. There is memory for twice as many as there
-    /// are behind the quotients, so that a run of n slots costs log n
-    /// allocations.
+    /// Adds a block behind the last. Memory for blocks behind the quotients doubles, so a
+    /// run of n slots costs log n allocations.
     #[cold]
     pub(in crate::quotient) fn add_block(&mut self) {
         let behind = self.blocks.count() - self.quotients.div_ceil(SLOTS);

@@ -1,8 +1,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::super::block::{SLOTS, Within};
+use super::super::runs::Runs;
+use super::super::search::Search as _;
 use super::*;
-use crate::bits::word::{Work, tuned};
+use crate::bits::word::{Words, Work, tuned};
 use crate::filter::{DigestFilter, Stats};
 use crate::remote::MemorySet;
 use crate::rng::Rng;
@@ -81,7 +84,7 @@ fn blocks_are_spent_as_often_as_their_code_refuses_the_models() {
 fn no_remainder_is_overlooked() {
     let mut rng = Rng::new(3);
     for width in 1..=32 {
-        let spec = params::Params::with(Params::default(), "f", width).expect("a width");
+        let spec = Params::default().with("f", width).expect("a width");
         let rule = Telescoping::new(&spec);
         for _ in 0..300 {
             let place = Place::new(digest(&mut rng), 1000);
@@ -119,7 +122,7 @@ fn a_run_over_blocks_of_several_epochs_is_found_whole() {
         for _ in 0..20 {
             filter.adapt(at(&mut rng), &mut remote).expect("in memory");
             let run = filter.runs.run(filter.place(keys[0]).quotient).expect("a run");
-            let epoch = |slot: usize| filter.runs.extra(slot / SLOTS)[2];
+            let epoch = |slot: usize| filter.runs.state(slot / SLOTS)[2];
             let (first, last) = (epoch(run.start), epoch(run.end - 1));
             let differs = run.clone().any(|slot| epoch(slot) != first);
             only_between += usize::from(first == last && differs);
@@ -163,14 +166,14 @@ fn runs_of_one_block_and_its_first_epoch_are_looked_through_at_once() {
             let place = filter.place(digest(&mut rng));
             let run = filter.runs.run(place.quotient).unwrap_or(place.quotient..place.quotient);
             let within = Within::of(&run);
-            let Learned { epoch, slots } = rule.decode(filter.runs.extra(within.block));
+            let BlockState { epoch, slots } = rule.decode(filter.runs.state(within.block));
             let later = within.end > SLOTS || run.len() > 7 || epoch != 0;
-            let learned = slots.iter().take(within.end).any(|&selector| selector != 0);
+            let any_adapted = slots.iter().take(within.end).any(|&selector| selector != 0);
             let first = place.remainder(8);
             let (mut own, mut others) = (false, false);
             for held in run.map(|slot| filter.runs.remainder(slot)) {
                 own |= held == first;
-                others |= learned && rule.has(held, first, place.digest);
+                others |= any_adapted && rule.has(held, first, place.digest);
             }
             let expected = (!later).then_some(own || others);
             assert_eq!(
