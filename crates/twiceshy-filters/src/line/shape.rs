@@ -57,7 +57,7 @@ impl Shape {
             2 => (40, 40, 37_200),
             3 => (36, 40, 33_300),
             4 => (33, 40, 30_400),
-            8 => (25, 40, 22_700),
+            8 => (25, 36, 22_700),
             _ => return None,
         };
         Some(Shape { planes, slots, buckets, keys_per_1000_lines })
@@ -72,12 +72,19 @@ impl Shape {
     }
 
     /// Lines for so many keys. At the two ends windows can drift to one side only, so a filter
-    /// of more than one line has a line to spare.
+    /// of more than one line has a line to spare. The farthest drift of any line grows with the
+    /// logarithm of their number: very large filters have emptier lines.
     pub(super) fn lines_for(&self, keys: usize) -> u128 {
         if keys <= self.slots {
             return 1;
         }
-        (keys as u128 * 1000).div_ceil(self.keys_per_1000_lines as u128) + 1
+        let emptier = match keys {
+            ..50_000_000 => 0,
+            ..500_000_000 => self.keys_per_1000_lines / 80,
+            _ => self.keys_per_1000_lines / 40,
+        };
+        let keys_per_1000_lines = (self.keys_per_1000_lines - emptier) as u128;
+        (keys as u128 * 1000).div_ceil(keys_per_1000_lines) + 1
     }
 
     /// Bits of a fingerprint in a group that has not adapted.
