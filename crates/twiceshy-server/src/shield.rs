@@ -20,31 +20,29 @@
 //! ([`Shield::is_trusted`]); so it does while it is first built, if somebody asks.
 
 mod changes;
+mod lookups;
 mod origin;
 mod resync;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod writes;
 
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
+use twiceshy::Guard;
 use twiceshy::guard::Store as _;
 use twiceshy::store::{Durability, Options, Redb, SidecarStore};
-use twiceshy::{Digest, Guard};
 
-use crate::backend::{Failure, Fetched};
+use crate::backend::Failure;
 use crate::backups::Backups;
 use crate::blocking::blocking;
-use crate::turns::in_turns;
 use crate::upstream::Upstream;
 
 use changes::Changes;
@@ -185,111 +183,6 @@ impl<U: Upstream> Shield<U> {
         self.inner.resync(|_, _| ()).await
     }
 
-    pub(crate) async fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
-        self.values(keys, async |passed| self.inner.upstream.values(passed, most).await).await
-    }
-
-    /// MGET: nil also for what GET would refuse. That the store has it after all does
-    /// the filter no harm: it knows the key.
-    pub(crate) async fn get_many_or_nil(
-        &self,
-        keys: &[Bytes],
-        most: usize,
-    ) -> Result<Fetched, Failure> {
-        let upstream = &self.inner.upstream;
-        self.values(keys, async |passed| upstream.values_or_nil(passed, most).await).await
-    }
-
-    async fn values(
-        &self,
-        keys: &[Bytes],
-        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Fetched, Failure>,
-    ) -> Result<Fetched, Failure> {
-        let (mut places, mut passed) = self.inner.passed(keys);
-        if places.is_empty() {
-            return Ok(Fetched { values: vec![None; keys.len()], next: None });
-        }
-        let Fetched { values, next } = ask(&passed).await?;
-        // The answer ends before the first key for whose value there was no room.
-        let answered = places.get(values.len()).copied().unwrap_or(keys.len());
-        places.truncate(values.len());
-        passed.truncate(values.len());
-        let values = self.inner.answered(answered, (places, passed), values, Option::is_some)?;
-        Ok(Fetched { values, next })
-    }
-
-    pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let inner = &self.inner;
-        let passed = inner.passed(keys);
-        if passed.0.is_empty() {
-            return Ok(0);
-        }
-        let found = inner.upstream.exist(&passed.1).await?;
-        let found = inner.answered(keys.len(), passed, found, |found| *found)?;
-        Ok(found.into_iter().filter(|found| *found).count())
-    }
-
-    pub(crate) async fn set_many(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
-        let upstream = &self.inner.upstream;
-        if !U::WRITES {
-            return upstream.set(records).await;
-        }
-        let mut keys = Vec::with_capacity(records.len());
-        in_turns(records, |some| keys.extend(some.iter().map(|(key, _)| key.clone()))).await;
-        // Until the store has answered.
-        let adding = self.inner.changes.add(self.inner.digests(&keys).await).await;
-        self.inner.add_keys(keys).await?;
-        let stored = upstream.set(records).await;
-        if stored.is_err() {
-            adding.may_come_late().await;
-        }
-        adding.finish().await;
-        stored
-    }
-
-    pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
-        if !U::WRITES {
-            return upstream.remove(keys).await;
-        }
-        let removal = changes.remove(self.inner.digests(keys).await).await;
-        let removed = upstream.remove(keys).await?;
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            Ok(removal.finish(|_| true, |digests| inner.sidecar.removed_many(digests))?)
-        })
-        .await?;
-        Ok(removed)
-    }
-
-    pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let keys = self.inner.canonical_or_refused(keys).await?;
-        let adding = self.inner.changes.announce(self.inner.digests(&keys).await).await;
-        let added = self.inner.add_keys(keys).await;
-        adding.finish().await;
-        added
-    }
-
-    pub(crate) async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
-        let keys = self.inner.canonical_or_refused(keys).await?;
-        let digests = self.inner.digests(&keys).await;
-        let removal = changes.remove(digests.clone()).await;
-        let still_there = upstream.exist(&keys).await?;
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let gone: HashSet<Digest> = digests
-                .into_iter()
-                .zip(still_there)
-                .filter(|(_, there)| !there)
-                .map(|(digest, _)| digest)
-                .collect();
-            let forget = |digests: &[Digest]| inner.sidecar.removed_many(digests);
-            Ok(removal.finish(|digest| gone.contains(digest), forget)?)
-        })
-        .await
-    }
-
     pub(crate) async fn snapshot(&self) -> Result<(), Failure> {
         let inner = Arc::clone(&self.inner);
         blocking(move || Ok(inner.sidecar.snapshot()?)).await
@@ -387,103 +280,6 @@ impl<U: Upstream> Inner<U> {
         let generation = self.sidecar.close()?;
         // Without a resync it is what the run before has left.
         if trusted { origin.settle(generation) } else { Ok(()) }
-    }
-
-    /// The keys that the store has to be asked for, and their places.
-    fn passed(&self, keys: &[Bytes]) -> (Vec<usize>, Vec<Bytes>) {
-        let mut canonical: Vec<(usize, Cow<'_, Bytes>)> = Vec::with_capacity(keys.len());
-        for (place, key) in keys.iter().enumerate() {
-            canonical.extend(self.upstream.canonical(key).map(|key| (place, key)));
-        }
-        let owned = |(place, key): (usize, Cow<'_, Bytes>)| (place, key.into_owned());
-        if !self.is_trusted() {
-            return canonical.into_iter().map(owned).unzip();
-        }
-        let maybe = match &canonical[..] {
-            // Asking for one key at a time needs no lists.
-            [(_, key)] => vec![self.sidecar.guard().contains(&key[..])],
-            canonical => {
-                let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();
-                self.sidecar.contains_many(&keys)
-            }
-        };
-        let all = canonical.into_iter().zip(maybe);
-        all.filter(|(_, maybe)| *maybe).map(|(asked, _)| owned(asked)).unzip()
-    }
-
-    /// Merges the store's answers with the filter's, in the order of all `count` keys. The
-    /// filter adapts to the keys that the store does not have.
-    fn answered<T: Clone + Default>(
-        &self,
-        count: usize,
-        (places, keys): (Vec<usize>, Vec<Bytes>),
-        found: Vec<T>,
-        is_there: impl Fn(&T) -> bool,
-    ) -> Result<Vec<T>, Failure> {
-        self.asked.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        let mut answers = vec![T::default(); count];
-        for ((place, key), found) in places.into_iter().zip(keys).zip(found) {
-            if !is_there(&found) {
-                // The answer stands, whether or not the filter can adapt.
-                let _ = self.sidecar.guard().adapt(key);
-            }
-            answers[place] = found;
-        }
-        Ok(answers)
-    }
-
-    /// Adds keys to the filter; returns how many it did not know. Most that are
-    /// stored again are known: that is a read, and no write.
-    async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
-        /// Reading for more keys takes so long that others notice.
-        const FEW: usize = 64;
-        if keys.len() <= FEW {
-            self.retain_unknown(&mut keys)?;
-            if keys.is_empty() {
-                return Ok(0);
-            }
-        }
-        let inner = Arc::clone(self);
-        blocking(move || {
-            inner.retain_unknown(&mut keys)?;
-            Ok(inner.sidecar.added_many(&keys)?)
-        })
-        .await
-    }
-
-    fn retain_unknown(&self, keys: &mut Vec<Bytes>) -> Result<(), Failure> {
-        let mut unknown = Ok(());
-        keys.retain(|key| match self.sidecar.exists(self.sidecar.digest(key)) {
-            Ok(known) => !known,
-            Err(error) => {
-                unknown = Err(error);
-                false
-            }
-        });
-        Ok(unknown?)
-    }
-
-    async fn digests(&self, keys: &[Bytes]) -> Vec<Digest> {
-        let mut digests = Vec::with_capacity(keys.len());
-        in_turns(keys, |some| digests.extend(some.iter().map(|key| self.sidecar.digest(key))))
-            .await;
-        digests
-    }
-
-    async fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
-        let mut canonical = Vec::with_capacity(keys.len());
-        in_turns(keys, |some| {
-            let some = some.iter().filter_map(|key| self.upstream.canonical(key));
-            canonical.extend(some.map(Cow::into_owned));
-        })
-        .await;
-        if canonical.len() == keys.len() {
-            return Ok(canonical);
-        }
-        Err(Failure::Refused(format!(
-            "one of the keys cannot be in the store: {}",
-            self.upstream.origin()
-        )))
     }
 }
 
