@@ -3,9 +3,8 @@
 use twiceshy_filters::{Error, KeyHasher, Result};
 
 use super::Filter;
-use super::chain::{
-    self, Chain, LEAST_FINGERPRINT_BITS, MOST_FINGERPRINT_BITS, Sizes, target_load,
-};
+use super::base::Kind;
+use super::chain::{self, Chain, Sizes};
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 
 /// The false-positive rate of a filter that was not asked for another: one in 500.
@@ -33,6 +32,7 @@ pub struct Builder {
     rate: Option<f64>,
     bits_per_key: Option<f64>,
     exceptions: Option<f64>,
+    kind: Kind,
     hasher: Option<KeyHasher>,
 }
 
@@ -69,6 +69,12 @@ impl Builder {
         self
     }
 
+    /// The kind of filter underneath, if you do not want the default, [`Kind::Plain`].
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
     /// The hash function and its secret, in place of SipHash with a random one.
     pub fn hasher(mut self, hasher: KeyHasher) -> Self {
         self.hasher = Some(hasher);
@@ -98,27 +104,24 @@ impl Builder {
             return Err(Error::spec(text, "each follows from the other: give one of the two"));
         }
         if let Some(bits) = self.bits_per_key {
-            return within(capacity, bits, exceptions);
+            return within(self.kind, capacity, bits, exceptions);
         }
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
         if !(rate > 0.0 && rate < 1.0) {
             let reason = "a rate is more than 0 and less than 1; 0.002 is one in 500";
             return Err(Error::spec(format!("rate={rate}"), reason));
         }
-        let fingerprint_bits = chain::fingerprint_for(rate)?;
-        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
-        Ok(Sizes { capacity, rate, fingerprint_bits, exception_bits })
+        let kind = self.kind;
+        let fingerprint_bits = chain::fingerprint_for(kind, rate)?;
+        let exception_bits =
+            exceptions.unwrap_or_else(|| default_exceptions(kind, fingerprint_bits));
+        Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
     }
 }
 
-/// Bits per key of a filter's cells.
-fn cell_bits_per_key(fingerprint_bits: u32) -> f64 {
-    f64::from(fingerprint_bits) / target_load()
-}
-
-/// Bits of exceptions for each key, unless the caller says so.
-fn default_exceptions(fingerprint_bits: u32) -> f64 {
-    if cell_bits_per_key(fingerprint_bits) < LONG {
+/// Bits of exceptions per key, unless the caller says otherwise.
+fn default_exceptions(kind: Kind, fingerprint_bits: u32) -> f64 {
+    if kind.bits_per_key(fingerprint_bits) < LONG {
         DEFAULT_EXCEPTIONS
     } else {
         DEFAULT_EXCEPTIONS_OF_LONG
@@ -136,23 +139,22 @@ pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
 }
 
 /// The longest fingerprint for so many bits per key.
-fn within(capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
+fn within(kind: Kind, capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
     let sizes = |fingerprint_bits: u32| {
-        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
-        (fingerprint_bits, exception_bits)
+        let default = || default_exceptions(kind, fingerprint_bits);
+        (fingerprint_bits, exceptions.unwrap_or_else(default))
     };
-    let fits = |&(fingerprint_bits, exception_bits): &(u32, f64)| {
-        cell_bits_per_key(fingerprint_bits) + exception_bits <= bits
+    let total = |(fingerprint_bits, exception_bits): (u32, f64)| {
+        kind.bits_per_key(fingerprint_bits) + exception_bits
     };
-    let least = LEAST_FINGERPRINT_BITS;
-    let longest = (least..=MOST_FINGERPRINT_BITS).rev().map(sizes).find(fits);
+    let longest = kind.fingerprints().rev().map(sizes).find(|&sizes| total(sizes) <= bits);
     let Some((fingerprint_bits, exception_bits)) = longest else {
-        let (cells, table) = (cell_bits_per_key(least), sizes(least).1);
-        let reason =
-            format!("the smallest filter takes {:.1}, its exceptions included", cells + table);
+        let least = total(sizes(*kind.fingerprints().start()));
+        let reason = format!("the smallest filter takes {least:.1}, its exceptions included");
         return Err(Error::spec(format!("bits_per_key={bits}"), reason));
     };
-    Ok(Sizes { capacity, rate: chain::rate_of(fingerprint_bits), fingerprint_bits, exception_bits })
+    let rate = chain::rate_of(kind, fingerprint_bits);
+    Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
 }
 
 #[cfg(test)]
@@ -196,8 +198,12 @@ mod tests {
         assert_eq!((half.fingerprint_bits, half.exception_bits), (11, 0.5));
         let none = sizes(Filter::builder().bits_per_key(12.64).exceptions(0.0));
         assert_eq!((none.fingerprint_bits, none.exception_bits), (12, 0.0));
+        let small = sizes(Filter::builder().kind(Kind::Rsqf));
+        assert_eq!((small.kind, small.fingerprint_bits, small.rate), (Kind::Rsqf, 9, DEFAULT_RATE));
+        let small = sizes(Filter::builder().kind(Kind::Rsqf).bits_per_key(12.5));
+        assert_eq!((small.fingerprint_bits, small.exception_bits), (9, 0.5));
         // 14 bits per key begin at a fingerprint of 14 bits: 14.7.
-        assert_eq!(default_exceptions(13), 0.5);
-        assert_eq!(default_exceptions(14), 0.25);
+        assert_eq!(default_exceptions(Kind::Plain, 13), 0.5);
+        assert_eq!(default_exceptions(Kind::Plain, 14), 0.25);
     }
 }

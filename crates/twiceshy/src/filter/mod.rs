@@ -1,5 +1,6 @@
 //! A filter of keys in memory.
 
+mod base;
 mod builder;
 mod chain;
 mod exceptions;
@@ -18,6 +19,7 @@ use twiceshy_filters::{Digest, KeyHasher, Result};
 
 use chain::Chain;
 
+pub use base::Kind;
 pub use builder::{Builder, DEFAULT_RATE};
 pub use frozen::Frozen;
 pub use key::Key;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use twiceshy_filters::{DigestFilter as _, KeyHasher};
+use twiceshy_filters::KeyHasher;
 
 use super::chain::Chain;
 use super::layer::Layer;
