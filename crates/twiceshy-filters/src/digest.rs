@@ -238,7 +238,7 @@ impl KeyHasher {
             [FAST, ref rest @ ..] if rest.len() == 16 && rest[8..] == [0; 8] => {
                 Ok(Self::fast(u64::from_le_bytes(rest[..8].try_into().expect("8 bytes"))))
             }
-            _ => Err(Error::format("these bytes are no hasher")),
+            _ => Err(Error::format("these bytes are not a hasher")),
         }
     }
 

@@ -138,7 +138,7 @@ pub trait DigestFilter: sealed::Sealed {
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String>;
 }
 
-/// The outcome of [`DigestFilter::adapt`].
+/// What became of a reported positive answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adapted {
     /// The filter already answers "absent".

@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         }
         let kind_len = reader.u32("the kind's length")? as usize;
         reader.kind = core::str::from_utf8(reader.take(kind_len, "the kind")?)
-            .map_err(|_| Error::format("its kind is no text"))?;
+            .map_err(|_| Error::format("its kind is not UTF-8"))?;
         Ok(reader)
     }
 
