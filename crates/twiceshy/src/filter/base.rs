@@ -205,7 +205,8 @@ impl Base {
             Some("plain") => Base::Plain(Plain::load(bytes)?),
             Some("rsqf") => Base::Rsqf(Rsqf::load(bytes)?),
             _ => {
-                let reason = format!("\"{description}\" is no filter that works without a remote");
+                let reason =
+                    format!("\"{description}\" is not a filter that works without a remote");
                 return Err(Error::format(reason));
             }
         })

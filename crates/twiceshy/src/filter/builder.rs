@@ -1,4 +1,4 @@
-//! How a filter is asked for.
+//! [`Builder`]: configures a filter.
 
 use twiceshy_filters::{Error, KeyHasher, Result};
 
@@ -7,16 +7,16 @@ use super::base::Kind;
 use super::chain::{self, Chain, Sizes};
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 
-/// The false-positive rate of a filter that was not asked for another: one in 500.
+/// The default false-positive rate: one in 500.
 pub const DEFAULT_RATE: f64 = 0.002;
 
-/// Bits of exceptions for each key, and for filters from [`LONG`] bits per key on, whose
-/// false positives are few.
+/// The default bits of exceptions per key; fewer from [`LONG`] bits per key on, where false
+/// positives are rare.
 const DEFAULT_EXCEPTIONS: f64 = 0.5;
 const DEFAULT_EXCEPTIONS_OF_LONG: f64 = 0.25;
 const LONG: f64 = 14.0;
 
-/// Says what a [`Filter`] should be like; see [`Filter::builder`].
+/// Configures a [`Filter`]; see [`Filter::builder`].
 ///
 /// ```
 /// use twiceshy::Filter;
@@ -37,33 +37,33 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The number of keys that are going to be stored. A filter takes more, but then it is a
-    /// chain of several, and slower; see [`Filter`].
+    /// The number of keys to store. A filter takes more, but is then a chain of several, and
+    /// slower; see [`Filter`].
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = Some(keys);
         self
     }
 
-    /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1;
-    /// [`DEFAULT_RATE`] unless you say so. It holds for a full filter, and for one that has
-    /// grown. (Fingerprints have at most 32 bits. So each filter that a chain of a rate below
-    /// 5 * 10^-7 goes on with, after the first few, adds 2 * 10^-9.)
+    /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1; by
+    /// default [`DEFAULT_RATE`]. It holds for a full filter, and for one that has grown.
+    /// (Fingerprints have at most 32 bits, so in a chain with a rate below 5 * 10^-7 each filter
+    /// after the first few adds 2 * 10^-9.)
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// The memory for each key in bits, exceptions included, in place of a rate: the filter
-    /// has the lowest rate for which that is enough. Where it grows past its capacity, the
-    /// rate may double.
+    /// The memory per key in bits, exceptions included, instead of a rate: the filter has the
+    /// lowest rate that fits. About 600 bytes that every filter has are not counted. If it grows
+    /// past its capacity, the rate may double.
     pub fn bits_per_key(mut self, bits: f64) -> Self {
         self.bits_per_key = Some(bits);
         self
     }
 
-    /// Bits of the table of exceptions for each key: an exception takes about 100. The default
-    /// is 0.5, or 0.25 where the filter alone has 14 bits per key or more; 0 means that the
-    /// filter does not adapt.
+    /// The size of the table of exceptions in bits per key; an exception takes about 100 bits.
+    /// The default is 0.5, or 0.25 where the filter alone has 14 bits per key or more. With 0
+    /// the filter does not adapt.
     pub fn exceptions(mut self, bits_per_key: f64) -> Self {
         self.exceptions = Some(bits_per_key);
         self
@@ -75,7 +75,7 @@ impl Builder {
         self
     }
 
-    /// The hash function and its secret, in place of SipHash with a random one.
+    /// The hash function and its secret, instead of SipHash with a random secret.
     pub fn hasher(mut self, hasher: KeyHasher) -> Self {
         self.hasher = Some(hasher);
         self
@@ -84,8 +84,8 @@ impl Builder {
     /// An empty filter.
     ///
     /// # Errors
-    /// [`Error::Spec`] when there is no capacity, when a number is out of range, or with both
-    /// a rate and bits per key.
+    /// [`Error::Spec`] without a capacity, for a number out of range, or with both a rate and
+    /// bits per key.
     pub fn build(self) -> Result<Filter> {
         let sizes = self.sizes()?;
         let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
@@ -96,7 +96,7 @@ impl Builder {
         let Some(capacity) = self.capacity.filter(|keys| *keys != 0) else {
             let text =
                 self.capacity.map_or("no capacity".into(), |keys| format!("capacity={keys}"));
-            return Err(Error::spec(text, "say how many keys it is for, at least 1"));
+            return Err(Error::spec(text, "say how many keys to make room for, at least 1"));
         };
         let exceptions = self.exceptions.map(checked_exceptions).transpose()?;
         if let (Some(rate), Some(bits)) = (self.rate, self.bits_per_key) {
@@ -128,7 +128,7 @@ fn default_exceptions(kind: Kind, fingerprint_bits: u32) -> f64 {
     }
 }
 
-/// Bits of exceptions that a table can have.
+/// Verifies the size of a table of exceptions.
 pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
     if bits == 0.0 || (LEAST_BITS..=MOST_BITS).contains(&bits) {
         return Ok(bits);

@@ -1,7 +1,7 @@
-//! Filters in a row, each twice as large as the one before.
+//! A chain of filters, each twice as large as the one before.
 //!
-//! A filter without its keys cannot be rebuilt. When it is full, a larger one begins, and a
-//! query asks both:
+//! A filter without its keys cannot be rebuilt. When it is full, a larger one is added, and a
+//! query searches both:
 //!
 //! ```text
 //! query ──▶ newest ──▶ older ──▶ oldest        maybe: the first that says so
@@ -10,8 +10,8 @@
 //! insert ─▶ newest
 //! ```
 //!
-//! Fingerprints grow along the chain, so that the rates of all filters together stay within
-//! the one that the caller asked for.
+//! Fingerprints grow along the chain, so that the rates of all filters together stay within the
+//! requested one.
 
 use twiceshy_filters::internals::{Reader, Writer};
 use twiceshy_filters::{Digest, Error, Result};
@@ -26,7 +26,7 @@ const LEFT_TO_LATER: f64 = 1.0 / 16.0;
 /// A chain of filters over digests.
 #[derive(Clone)]
 pub(crate) struct Chain {
-    /// Where new keys go. It has most of them, and is asked first.
+    /// New keys go here. It has most of them, and is searched first.
     newest: Layer,
     /// The full ones, oldest first.
     older: Vec<Layer>,
@@ -191,7 +191,7 @@ impl Chain {
         }
     }
 
-    /// Gives back the memory that a chain which stays as it is has no use for.
+    /// Frees the memory that a chain for lookups only does not need.
     pub(crate) fn shrink(&mut self) {
         self.older.shrink_to_fit();
         self.layers_mut().for_each(|layer| layer.exceptions.drop_if_empty());

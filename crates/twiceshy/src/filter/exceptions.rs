@@ -28,12 +28,12 @@
 //!
 //! # Could an exception hide a stored key?
 //!
-//! Only that of another key with the same set and the same entry. Set and entry are cut from
-//! the digest under hash functions of their own, so they are independent of the bins and the
-//! fingerprint that made the other key a false positive. Two keys agree on both with
-//! probability `1 / (sets * 2^96)`. An insertion removes the entry that its key would match,
-//! whichever key left it there; so only an adaptation *after* the insertion can hide a key.
-//! For `N` stored keys and `A` adaptations the probability that this ever happens is at most
+//! Only that of another key with the same set and the same entry. Set and entry are cut from the
+//! digest under hash functions of their own, so they are independent of the bins and the
+//! fingerprint that made the other key a false positive. Two keys agree on both with probability
+//! `1 / (sets * 2^96)`. An insertion removes the entry that its key would match, no matter which
+//! key left it there; so only an adaptation *after* the insertion can hide a key. For `N` stored
+//! keys and `A` adaptations the probability that this ever happens is at most
 //!
 //! ```text
 //! N * A / (sets * 2^96)  <=  512 * A / (b * 2^96)       with b bits of table per key
