@@ -10,14 +10,12 @@
 //!               those that the store does not have
 //! ```
 //!
-//! The digests are in a local directory, and with them a file that says which
-//! store they are of. Keys that are added to the store behind the shield's back,
-//! without TS.ADDED, are **denied until the next resync**; keys that are removed behind
-//! its back cost a look-up each time until then.
+//! The digests are in a local directory, with a file that names their store. Keys that are added
+//! to the store without TS.ADDED **read as missing until the next resync**; keys that are
+//! removed without TS.REMOVED cost a lookup in the store each time until then.
 //!
-//! While the shield was not running anything may have been added. It therefore
-//! begins with a resync, and passes every look-up on until that is done
-//! ([`Shield::is_trusted`]); so it does while it is first built, if somebody asks.
+//! Keys may have been added while the shield was not running. It therefore begins with a resync,
+//! and passes every lookup on to the store until that is done ([`Shield::is_trusted`]).
 
 mod changes;
 mod lookups;
@@ -53,18 +51,18 @@ pub use resync::Resynced;
 /// How a shield is opened.
 #[derive(Clone, Debug)]
 pub struct ShieldOptions {
-    /// Where its digests are; made if it is not there.
+    /// The directory of its digests; created if it does not exist.
     pub directory: PathBuf,
-    /// How long after a resync the next one begins. `None`: never.
+    /// The pause between two resyncs. `None`: no more resyncs.
     pub resync: Option<Duration>,
-    /// Whether it begins with one. Without, keys that were added while it was not
-    /// running are denied: only for stores that nobody else writes to. What it is told
-    /// of then waits for the disk. After a run without a clean end, and when the files
-    /// were restored from a copy, there is one all the same.
+    /// Whether to begin with a resync. Without it, keys that were added while the shield was not
+    /// running read as missing, so turn it off only for stores that have no other writer.
+    /// Changes then wait for the disk. After an unclean stop, and when the files were restored
+    /// from a copy, the shield resyncs all the same.
     pub resync_at_start: bool,
 }
 
-/// A filter in front of somebody else's store.
+/// A filter in front of an external store.
 pub struct Shield<U: Upstream> {
     inner: Arc<Inner<U>>,
     resyncs: JoinHandle<()>,
@@ -76,13 +74,13 @@ struct Inner<U> {
     changes: Arc<Changes>,
     origin: Mutex<Origin>,
     backups: Backups,
-    /// Whether the filter knows every key, as far as it was told.
+    /// Whether the filter has every key that the shield knows of.
     trusted: AtomicBool,
-    /// Keys that the store was asked for.
+    /// Keys looked up in the store.
     asked: AtomicU64,
-    /// Whose turn it is to resync.
+    /// Held by the running resync.
     resyncing: Arc<tokio::sync::Mutex<()>>,
-    /// A resync that goes on should not.
+    /// Tells a running resync to stop.
     stopping: AtomicBool,
     /// Resyncs so far.
     seed: AtomicU64,
@@ -93,18 +91,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl<U: Upstream> Shield<U> {
-    /// Opens the sidecar of a store. A new one is built from the store before this
-    /// returns; `progress` is told how many keys of about how many are done.
+    /// Opens the sidecar of a store. A new one is built from the store before this returns;
+    /// `progress` receives the number of keys done and about how many there are.
     ///
     /// # Errors
-    /// When the directory is of another store, or is no sidecar, or the store is
-    /// down and the sidecar not built yet.
+    /// When the directory belongs to another store or is not a sidecar, or when the store is
+    /// down before the sidecar is built.
     pub async fn open(
         upstream: U,
         options: &ShieldOptions,
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Self, Failure> {
-        // What a loss of power takes away a resync at the next start brings back.
+        // A resync at the next start restores what a loss of power takes away.
         let durable = !options.resync_at_start;
         let durability = if durable { Durability::Power } else { Durability::Process };
         let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
@@ -115,7 +113,7 @@ impl<U: Upstream> Shield<U> {
             let mut origin = Origin::open(&directory, origin)?;
             let mut found = origin.state();
             if found != State::Partial {
-                // Before anything is written: until a clean stop nobody trusts it.
+                // Before anything is written: it is not trusted until a clean stop.
                 origin.set(State::Loose)?;
             }
             let sidecar: SidecarStore = store
@@ -162,23 +160,23 @@ impl<U: Upstream> Shield<U> {
         Ok(Shield { inner, resyncs })
     }
 
-    /// Whether the filter is asked at all: not before the first resync.
+    /// Whether the filter answers lookups: not before the first resync.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.inner.is_trusted()
     }
 
-    /// Keys that the store was asked for.
+    /// Keys looked up in the store.
     #[must_use]
     pub fn asked(&self) -> u64 {
         self.inner.asked.load(Ordering::Relaxed)
     }
 
-    /// Makes the filter know what the store has, now.
+    /// Brings the filter up to date with the store now.
     ///
     /// # Errors
-    /// When the store or the sidecar failed. Some keys are known then that were not
-    /// before, and none is forgotten that the store has.
+    /// When the store or the sidecar fails. Some new keys may have been added by then, and no
+    /// key of the store is forgotten.
     pub async fn resync(&self) -> Result<Resynced, Failure> {
         self.inner.resync(|_, _| ()).await
     }
@@ -203,7 +201,7 @@ impl<U: Upstream> Shield<U> {
         &self.inner.backups
     }
 
-    /// As far as the filter knows.
+    /// The number of keys that the filter has.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         let count = self.guard().store().count();
         Ok(count.map_err(twiceshy::guard::Error::Read)?)
@@ -213,14 +211,14 @@ impl<U: Upstream> Shield<U> {
         self.inner.sidecar.guard()
     }
 
-    /// Leaves a snapshot, and all that the filter was told of on disk.
+    /// Writes a snapshot and closes the sidecar.
     pub(crate) async fn close(mut self) -> Result<(), Failure> {
         self.resyncs.abort();
-        // However it ended.
+        // Its result does not matter.
         let _ = (&mut self.resyncs).await;
         let inner = Arc::clone(&self.inner);
         drop(self);
-        // What nobody waits for any more may still be at work.
+        // Abandoned work may still be running.
         inner.stopping.store(true, Ordering::Relaxed);
         inner.backups.stop();
         drop(inner.resyncing.lock().await);
@@ -228,7 +226,7 @@ impl<U: Upstream> Shield<U> {
             inner.backups.wait();
             match Arc::try_unwrap(inner) {
                 Ok(inner) => inner.close(),
-                // A write whose client did not wait still has it; the next start resyncs.
+                // An abandoned write still has it; the next start resyncs.
                 Err(inner) => Ok(inner.sidecar.snapshot()?),
             }
         })
@@ -269,7 +267,7 @@ impl<U: Upstream> Inner<U> {
     }
 
     fn origin(&self) -> MutexGuard<'_, Origin> {
-        // It says what was written last, whoever panicked.
+        // It has what was written last, also after a panic.
         self.origin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -278,12 +276,12 @@ impl<U: Upstream> Inner<U> {
         let trusted = self.is_trusted();
         let mut origin = self.origin.into_inner().unwrap_or_else(PoisonError::into_inner);
         let generation = self.sidecar.close()?;
-        // Without a resync it is what the run before has left.
+        // Without a resync it is as the previous run left it.
         if trusted { origin.settle(generation) } else { Ok(()) }
     }
 }
 
-/// Resyncs: until one is done if none was, and then now and then.
+/// Resyncs until the first one has succeeded, and then at regular intervals.
 async fn keep_synced<U: Upstream>(inner: Arc<Inner<U>>, every: Option<Duration>) {
     let mut pause = Duration::ZERO;
     while !inner.is_trusted() {
@@ -306,13 +304,12 @@ fn log(resynced: Result<Resynced, Failure>) {
     }
 }
 
-/// The file that goes with a copy of a shield's directory that nobody has open: its name
-/// and its text.
+/// The file that goes with a copy of a shield's directory that is not open: its name and text.
 pub(crate) fn loose_copy(directory: &Path) -> Option<(&'static str, String)> {
     origin::of_a_copy_of(directory)
 }
 
-/// Why a sidecar was not opened, and what to do if the power was lost.
+/// Why a sidecar could not be opened, and what to do after a loss of power.
 fn not_opened(error: &twiceshy::store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
         (twiceshy::store::Error::Engine { doing: "open", .. }, State::Loose | State::Partial) => {

@@ -5,12 +5,12 @@
 //! GET "k" LF                                   or a line, as a person types it
 //! ```
 //!
-//! A connection speaks one of the two from its first request to its last, so that
-//! nothing within the bytes of one is ever taken for the other. Lines that come from no
-//! person (HTTP above all) end the connection before anything is executed.
+//! A connection uses one of the two from its first request to its last, so that bytes of one are
+//! never taken for the other. Lines that no person types (above all HTTP) end the connection
+//! before anything is executed.
 //!
-//! Requests are read by hand: a decoder has to go on where it stopped, to know limits,
-//! and to know lines.
+//! The parser is written by hand because it has to resume where it stopped, enforce limits, and
+//! read lines.
 
 mod length;
 mod memory;
@@ -188,7 +188,7 @@ impl Requests {
         words.map_or_else(|| wrong("unbalanced quotes in request"), |words| Ok(Some(words)))
     }
 
-    /// How many bytes surely come next: there should be room for them.
+    /// How many bytes are known to come next, so that there is room for them.
     pub(crate) fn wanted(&self, buffer: &BytesMut) -> usize {
         self.bulk.map_or(0, |length| (length + 2).saturating_sub(buffer.len()))
     }
@@ -198,9 +198,9 @@ impl Requests {
         self.missing > 0 && !self.skipped
     }
 
-    /// Keeps nothing of the request that is arriving: there is no memory for it. What is
-    /// to come of it is read and dropped, and [`Requests::next`] gives a request without
-    /// words at its end, so that the connection can go on.
+    /// Drops the request that is arriving, because there is no memory for it. The rest of it is
+    /// read and discarded, and [`Requests::next`] returns a request without words at its end, so
+    /// that the connection can go on.
     pub(crate) fn skip(&mut self) {
         self.arguments = Vec::new();
         self.skipped = true;

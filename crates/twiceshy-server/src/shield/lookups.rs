@@ -14,8 +14,8 @@ impl<U: Upstream> Shield<U> {
         self.values(keys, async |passed| self.inner.upstream.values(passed, most).await).await
     }
 
-    /// MGET: nil also for what GET would refuse. That the store has it after all does
-    /// the filter no harm: it knows the key.
+    /// MGET: nil also for a value that GET would refuse. Adapting to such a key does no harm:
+    /// the filter has its digest.
     pub(crate) async fn get_many_or_nil(
         &self,
         keys: &[Bytes],
@@ -56,7 +56,7 @@ impl<U: Upstream> Shield<U> {
 }
 
 impl<U: Upstream> Inner<U> {
-    /// The keys that the store has to be asked for, and their places.
+    /// The keys to look up in the store, and their places.
     fn passed(&self, keys: &[Bytes]) -> (Vec<usize>, Vec<Bytes>) {
         let mut canonical: Vec<(usize, Cow<'_, Bytes>)> = Vec::with_capacity(keys.len());
         for (place, key) in keys.iter().enumerate() {
@@ -67,7 +67,7 @@ impl<U: Upstream> Inner<U> {
             return canonical.into_iter().map(owned).unzip();
         }
         let maybe = match &canonical[..] {
-            // Asking for one key at a time needs no lists.
+            // A single key needs no lists.
             [(_, key)] => vec![self.sidecar.guard().contains(&key[..])],
             canonical => {
                 let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();

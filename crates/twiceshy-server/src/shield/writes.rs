@@ -77,10 +77,10 @@ impl<U: Upstream> Shield<U> {
 }
 
 impl<U: Upstream> Inner<U> {
-    /// Adds keys to the filter; returns how many it did not know. Most that are
-    /// stored again are known: that is a read, and no write.
+    /// Adds keys to the filter; returns how many were new. Most keys that are stored again are
+    /// known, which costs a read and no write.
     async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
-        /// Reading for more keys takes so long that others notice.
+        /// Reading for more keys would delay other connections noticeably.
         const FEW: usize = 64;
         if keys.len() <= FEW {
             self.retain_unknown(&mut keys)?;
