@@ -31,16 +31,15 @@ use upstream::{STORE, UpstreamArgs};
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
-/// The filter answers for missing keys from memory. Where it is wrong, the store is read
-/// once, and the filter adapts. The server speaks RESP2 and RESP3 and knows GET, SET, DEL,
-/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands with which clients connect. SET has
-/// no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes
-/// the filter to disk, and TS.BACKUP NAME copies the store while it is served (with
-/// --backup-dir).
+/// The filter answers lookups of missing keys from memory. A false positive reads the store
+/// once, and the filter adapts. The server speaks RESP2 and RESP3 and supports GET, SET, DEL,
+/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands that clients send when they connect. SET
+/// has no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes the
+/// filter to disk, and TS.BACKUP NAME copies the store while it is served (with --backup-dir).
 ///
-/// --page adds a live page that shows what the filter does, and /metrics for Prometheus.
-/// --demo shows all of it at once: a store of a million users, a crowd that asks for
-/// them, and an attacker who asks for others.
+/// --page adds a live page that shows what the filter does, and /metrics for Prometheus. --demo
+/// shows all of it at once: a store of a million users, a crowd that looks them up, and an
+/// attacker who looks up missing ones.
 ///
 /// With --store the filter stands in front of your own store: a PostgreSQL table, which
 /// is only read, or a Redis server, to which writes are passed on. If you write to that
@@ -153,7 +152,7 @@ pub struct Args {
 /// Filters of so many keys take some 150 GB.
 const MOST_KEYS: u64 = 100_000_000_000;
 
-/// What a write that was answered survives.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Survives {
     /// A loss of power: each write waits for the disk
@@ -181,20 +180,19 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Some(signal) => {
-            // What still runs is a build that nobody waits for.
+            // Only an abandoned build may still run.
             runtime.shutdown_background();
             Ok(ExitCode::from(SIGNALLED + signal))
         }
     }
 }
 
-/// The exit code of a process that a signal ended, as shells count it: this and the
-/// signal's number.
+/// The exit code of a process that a signal ended: this plus the signal's number.
 const SIGNALLED: u8 = 128;
 
-/// Serves until a signal comes. One that came before it was ready is returned.
+/// Serves until a signal comes. A signal before it was ready is returned.
 async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
-    // From now on, whatever takes long.
+    // Before anything that takes long.
     let mut stop = Stop::new()?;
     let password = password(args.password_file.as_deref())?;
     if args.demo.is_some() && password.is_some() {
@@ -220,8 +218,8 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     let directory = directory.expect("--dir is required without --demo");
     let build = scratch.as_ref().map(Scratch::build).unwrap_or_default();
     let backend = tokio::select! {
-        // A build that runs stops where it is, as by a crash. The next start begins
-        // again, or `scratch` removes its files.
+        // A running build stops as in a crash. The next start begins again, or `scratch` removes
+        // its files.
         signal = stop.asked() => {
             info!("stopped before it was ready");
             return Ok(Some(signal));

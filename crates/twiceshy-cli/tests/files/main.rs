@@ -148,7 +148,7 @@ fn duplicates_are_counted_once_and_capacity_is_room() {
     for capacity in [1_u64 << 42, u64::MAX] {
         let output = folder.run(&format!("build keys -o f --capacity {capacity}"));
         assert_eq!(code(&output), 2, "{capacity}");
-        assert!(stderr(&output).contains("less --capacity"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("lower --capacity"), "{}", stderr(&output));
     }
 }
 

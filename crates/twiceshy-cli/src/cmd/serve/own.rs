@@ -1,4 +1,4 @@
-//! A store of our own, which may have to be built first.
+//! The embedded store, which may have to be built first.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::{Args, Survives};
 use crate::progress::Progress;
 use crate::table::bytes;
 
-/// How a store of our own is opened.
+/// How the embedded store is opened.
 pub(super) struct Own {
     directory: PathBuf,
     options: Options,
@@ -70,8 +70,8 @@ impl Own {
     }
 }
 
-/// Shows how far a demonstration's store is: its users are stored, while no total is
-/// told of, and then its filter is built, which takes about a tenth of the time.
+/// Shows the progress of a demonstration's store: its users are stored (the total is 0), and
+/// then its filter is built, which takes about a tenth of the time.
 fn show_building(progress: &Progress, users: u64, done: u64, total: u64) {
     let stored = 9 * users;
     let (phase, share) = match total {
@@ -82,16 +82,16 @@ fn show_building(progress: &Progress, users: u64, done: u64, total: u64) {
     progress.arrive_of(share, stored + users);
 }
 
-/// An error if there is surely no memory for filters of so many keys, instead of the end
-/// of the process when it is asked for.
+/// Returns an error if filters of so many keys cannot fit in memory, where allocating them would
+/// end the process.
 fn check_memory(capacity: usize) -> Result<(), String> {
-    /// The default filter takes 12 bits for each key that it has room for.
+    /// The default filter takes 12 bits per key of its capacity.
     const BITS: usize = 12;
     let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BITS) / 8);
     room.map_err(|_| format!("no memory for filters of {capacity} keys; lower --capacity"))
 }
 
-/// An error if a disk has no room for a demonstration.
+/// Returns an error if the disk has no room for a demonstration.
 fn check_room(directory: &Path, users: u64) -> Result<(), String> {
     // A directory that is not there will be made in the first that is.
     let mut above = directory.ancestors().filter(|above| above.exists());
