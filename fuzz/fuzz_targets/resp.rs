@@ -10,7 +10,7 @@ mod inline;
 mod limits;
 #[path = "../../crates/twiceshy-server/src/memory.rs"]
 mod memory;
-#[path = "../../crates/twiceshy-server/src/request.rs"]
+#[path = "../../crates/twiceshy-server/src/request/mod.rs"]
 mod request;
 
 #[path = "../../crates/twiceshy-server/src/fuzzing"]

@@ -1,4 +1,4 @@
-//! Whichever filter a file has.
+//! A filter of any kind, loaded from a file.
 
 use twiceshy::filter::kind_of;
 use twiceshy::{Filter, Frozen};

@@ -1,6 +1,6 @@
 //! `twiceshy`: adaptive membership filters on the command line.
 //!
-//! Here is the list of verbs; each has its `Args` and `run` in `cmd/`.
+//! The list of verbs is here; each has its `Args` and `run` in `cmd/`.
 
 mod cmd;
 mod keys;
@@ -17,9 +17,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 /// Adaptive membership filters: filters that never make the same mistake twice.
 ///
-/// A filter answers "surely absent" or "maybe present" from a few bits per key. You tell
-/// an adaptive filter about each "maybe" that was wrong, and it changes so that it
-/// answers "absent" the next time.
+/// A filter answers "definitely absent" or "maybe present" from a few bits per key. Report each
+/// wrong "maybe" to an adaptive filter, and it answers "absent" the next time.
 #[derive(Parser)]
 #[command(
     name = "twiceshy",
@@ -58,7 +57,7 @@ enum Verb {
     Completions(cmd::completions::Args),
 }
 
-/// The exit code for errors that are no filter's fault: wrong flags, no memory.
+/// The exit code for usage and system errors: wrong flags, no memory.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {

@@ -7,8 +7,7 @@ use twiceshy_lab::race::Watch;
 /// enough to cost nothing.
 pub const STRIDE: usize = 1 << 14;
 
-/// The bar, or a count while nobody knows how many steps there are. A clone is the same
-/// bar.
+/// A progress bar, or a count while the total is unknown. A clone is the same bar.
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,

@@ -164,7 +164,7 @@ impl Saved {
     /// nothing to replace, and nothing that is locked.
     ///
     /// # Errors
-    /// At once, if somebody else has it.
+    /// Fails at once if another process holds it.
     #[cfg(unix)]
     pub fn lock(&self) -> Result<Option<Lock>> {
         let path = self.secret_path();
@@ -208,7 +208,7 @@ impl Saved {
     pub fn check_replaceable(&self) -> Result<()> {
         match fs::metadata(&self.path) {
             Ok(metadata) if !metadata.is_file() => {
-                Err(format!("{} is no regular file; name another with -o", self.name).into())
+                Err(format!("{} is not a regular file; name another with -o", self.name).into())
             }
             Err(_) if !folder_of(&self.path).is_dir() => {
                 let folder = folder_of(&self.path).display().to_string();
@@ -234,7 +234,7 @@ impl Saved {
         if let Some(version) = read {
             let now = fs::metadata(&self.path).and_then(|metadata| Version::of(&metadata));
             if now.map_err(fail)? != version {
-                let changed = "somebody has changed it meanwhile; nothing was saved, run it again";
+                let changed = "another process has changed it; nothing was saved, run it again";
                 return Err(format!("{}: {changed}", self.name).into());
             }
         }

@@ -1,9 +1,9 @@
-//! Many queries at once: memory is asked for before it is needed.
+//! Batched queries, which prefetch memory before it is needed.
 
 use crate::bits::prefetch::prefetch;
 use crate::digest::Digest;
 
-/// Digests whose memory is on its way at a time; half as many are as good.
+/// Digests that are prefetched at a time; half as many work equally well.
 const GROUP: usize = 64;
 
 /// How digests are looked for.
@@ -14,7 +14,7 @@ pub(crate) trait Probes {
     /// Says where a digest would be.
     fn locate(&self, digest: Digest) -> Self::Probe;
 
-    /// Asks for that memory.
+    /// Prefetches that memory.
     fn prefetch(&self, probe: &Self::Probe);
 
     /// Looks at it.
@@ -45,12 +45,10 @@ where
     }
 }
 
-/// Answers every digest, group by group: first the memory of all of a group is
-/// asked for, then all are answered. Cuckoo filters have [`probe_in_ring`], which was
-/// 60 % slower in some other callers.
+/// Answers every digest, group by group: prefetches a whole group, then answers it. Cuckoo
+/// filters have [`probe_in_ring`], which was 60 % slower in some other callers.
 ///
-/// `locate` says where a digest would be, `prefetch` asks for that memory, `test`
-/// looks at it.
+/// `locate` says where a digest would be, `prefetch` prefetches that memory, `test` looks at it.
 #[inline(always)]
 pub(crate) fn in_batches<P: Copy>(
     digests: &[Digest],
@@ -62,8 +60,7 @@ pub(crate) fn in_batches<P: Copy>(
     probe_all(digests, found, &(locate, prefetch, test));
 }
 
-/// The same by [`Probes`], whose steps can be sure to be inlined, which closures
-/// cannot.
+/// The same with [`Probes`], whose steps are always inlined; closures may not be.
 #[inline(always)]
 pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Probes) {
     assert_eq!(digests.len(), found.len(), "one answer for each digest");
@@ -80,39 +77,37 @@ pub(crate) fn probe_all(digests: &[Digest], found: &mut [bool], probes: &impl Pr
     }
 }
 
-/// How digests are looked for of which most are answered at one glance.
+/// Queries of which most are answered at one glance.
 pub(crate) trait Glances {
-    /// Asks for all that a glance looks at.
+    /// Prefetches all that a glance looks at.
     fn prefetch(&self, digest: Digest);
 
-    /// Looks at it, without a branch that cannot be foreseen.
+    /// Looks at it, without an unpredictable branch.
     fn glance(&self, digest: Digest) -> Glance;
 
-    /// Looks for it as one query does.
+    /// Answers it as a single query would.
     fn test(&self, digest: Digest) -> bool;
 }
 
-/// What one glance says.
+/// The result of one glance.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance {
     pub(crate) found: bool,
-    /// Whether that is not the answer, and [`Glances::test`] has to look.
+    /// Whether the glance was inconclusive, and [`Glances::test`] has to decide.
     pub(crate) open: bool,
 }
 
-/// Digests whose memory is on its way while one is glanced at; half as many are as
-/// good.
+/// How many digests ahead a glance prefetches; half as many work equally well.
 const AHEAD: usize = 32;
 
-/// How far ahead the digests themselves are asked for. A long slice comes from memory,
-/// whose prefetcher stops at every page: a cuckoo filter's batch takes a quarter less
-/// time for it.
+/// How far ahead the digests themselves are prefetched. A long slice comes from memory, and the
+/// hardware prefetcher stops at every page: this makes a cuckoo filter's batch a quarter faster.
 const DIGESTS_AHEAD: usize = 128;
 
-/// Answers every digest at one glance, and tests those that are left open, group by
-/// group. Who is left open is a sum, not a branch. Every glance follows a request, so
-/// that memory and processor are both busy. Where a digest would be is computed
-/// again for each: that is less work than to keep it.
+/// Answers every digest at one glance, and tests the unresolved ones group by group. Unresolved
+/// indices are collected without a branch. Each glance follows a prefetch, so that memory and
+/// processor are both busy. A digest's location is computed twice, which is cheaper than keeping
+/// it.
 #[inline(always)]
 pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &impl Glances) {
     assert_eq!(digests.len(), found.len(), "one answer for each digest");
@@ -122,7 +117,7 @@ pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &imp
         let digests = &digests[start..];
         let mut count = 0;
         for (index, (found, &digest)) in found.iter_mut().zip(digests).enumerate() {
-            // Behind their end this may be the caller's next slice.
+            // Past their end this may be the caller's next slice.
             prefetch(digests, index + DIGESTS_AHEAD);
             if let Some(&later) = digests.get(index + AHEAD) {
                 probes.prefetch(later);
@@ -140,13 +135,13 @@ pub(crate) fn glance_at_all(digests: &[Digest], found: &mut [bool], probes: &imp
     }
 }
 
-/// Probes on their way at a time in a ring; half or twice as many are as good.
+/// Probes in flight at a time; half or twice as many work equally well.
 const RING: usize = 32;
 
-/// The same in a ring: every answer makes room for the next request, so that
-/// memory is never idle while a group is answered. A tenth faster than groups for
-/// a plain cuckoo filter, in cache and out of it; a third for one of four tables out
-/// of cache, which took longer in groups than one by one.
+/// The same in a ring: each answer makes room for the next prefetch, so memory is never idle
+/// while a group is answered. 10 % faster than groups for a plain cuckoo filter, in cache and
+/// out of it; 33 % for one with four tables out of cache, which was slower in groups than one by
+/// one.
 #[inline(always)]
 pub(crate) fn probe_in_ring(digests: &[Digest], found: &mut [bool], probes: &impl Probes) {
     assert_eq!(digests.len(), found.len(), "one answer for each digest");

@@ -1,12 +1,11 @@
-//! Keys become digests here, and only here are hash bits cut.
+//! Digests: 128 hash bits of a key, and the hash functions that make them.
 //!
-//! A [`Digest`] is the first 128 bits of an endless stream of hash bits of a
-//! key. The filters read the stream with [`Digest::bits`]; past bit 128 it goes
-//! on with words derived from the first two, so a filter never runs out of
-//! hash. A [`KeyHasher`] makes digests from keys.
+//! A [`Digest`] is the first 128 bits of an endless stream of hash bits of a key. Filters read
+//! the stream with [`Digest::bits`]; past bit 128 it continues with words derived from the first
+//! two, so a filter never runs out of hash bits. A [`KeyHasher`] makes digests from keys.
 //!
-//! All of this is part of the file format: the values are the same on every
-//! platform and in every version, and golden vectors in the tests hold them.
+//! All of this is part of the file format: the values are the same on every platform and in
+//! every version, and the tests compare them with golden vectors.
 
 mod sip;
 
@@ -43,13 +42,13 @@ impl Digest {
         Digest { words }
     }
 
-    /// The two stored words.
+    /// The digest's two words.
     #[must_use]
     pub const fn words(self) -> [u64; 2] {
         self.words
     }
 
-    /// The digest as a number; digests are ordered by it.
+    /// The digest as a number; digests are in the order of their numbers.
     #[inline]
     #[must_use]
     pub const fn number(self) -> u128 {
@@ -75,7 +74,7 @@ impl Digest {
         }
     }
 
-    /// Word `index`, from 2 on, without the question whether it is stored.
+    /// Word `index` of the stream, which must be at least 2.
     #[inline]
     pub(crate) const fn derived(self, index: u32) -> u64 {
         debug_assert!(index >= 2, "the first two words are stored");
@@ -97,9 +96,8 @@ impl Digest {
         window >> (64 - count)
     }
 
-    /// The same key's digest under another set of hash functions. Seed 0 is
-    /// the digest itself, so that a filter which never had to rebuild pays
-    /// nothing for the possibility.
+    /// The same key's digest under another set of hash functions. Seed 0 is the digest itself,
+    /// so a filter that was never rebuilt pays nothing.
     #[inline]
     #[must_use]
     pub const fn rehashed(self, seed: u64) -> Digest {
@@ -152,8 +150,8 @@ pub const fn mix(value: u64) -> u64 {
 
 /// Turns keys into digests.
 ///
-/// Two keys with equal digests are one key to every filter; among 10^9 keys
-/// that happens with probability 10^-21.
+/// Filters take two keys with equal digests for one key. Among 10^9 keys that happens with
+/// probability 10^-21.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyHasher {
     function: Function,
@@ -170,11 +168,11 @@ const SIP: u8 = 1;
 const FAST: u8 = 2;
 
 impl KeyHasher {
-    /// The default: SipHash-1-3 with a random secret. Whoever chooses the keys
+    /// The default: SipHash-1-3 with a random secret, so that an attacker who chooses keys
     /// cannot predict their digests.
     ///
     /// # Panics
-    /// If the operating system gives no random bytes.
+    /// If the operating system provides no random bytes.
     #[cfg(feature = "getrandom")]
     #[must_use]
     pub fn random() -> Self {
@@ -183,15 +181,15 @@ impl KeyHasher {
         Self::keyed(key)
     }
 
-    /// SipHash-1-3 with a secret of yours. Keep it with the saved filter, and
-    /// as safe as the keys.
+    /// SipHash-1-3 with your own secret. Store it with the saved filter, and protect it as well
+    /// as the keys.
     #[must_use]
     pub const fn keyed(key: [u8; 16]) -> Self {
         KeyHasher { function: Function::Sip { key } }
     }
 
-    /// XXH3 with 128 bits: three times faster, for keys that no opponent
-    /// chooses. The seed is no secret.
+    /// XXH3 with 128 bits: three times as fast, for keys that no attacker chooses. The seed is
+    /// not a secret.
     #[must_use]
     pub const fn fast(seed: u64) -> Self {
         KeyHasher { function: Function::Fast { seed } }
@@ -211,8 +209,7 @@ impl KeyHasher {
         }
     }
 
-    /// The hasher as bytes, its secret included: as worth keeping safe as the
-    /// keys.
+    /// The hasher as bytes, its secret included. Protect them as well as the keys.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 17] {
         let mut bytes = [0; 17];
@@ -241,12 +238,12 @@ impl KeyHasher {
             [FAST, ref rest @ ..] if rest.len() == 16 && rest[8..] == [0; 8] => {
                 Ok(Self::fast(u64::from_le_bytes(rest[..8].try_into().expect("8 bytes"))))
             }
-            _ => Err(Error::format("these bytes are no hasher")),
+            _ => Err(Error::format("these bytes are not a hasher")),
         }
     }
 
-    /// A number by which a saved filter recognises its hasher; it tells
-    /// nothing about the secret.
+    /// A number by which a saved filter recognises its hasher; it reveals nothing about the
+    /// secret.
     #[doc(hidden)]
     #[must_use]
     pub fn tag(&self) -> u64 {

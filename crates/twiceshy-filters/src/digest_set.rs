@@ -1,8 +1,8 @@
-//! A set of digests in order that is fast up to a size and goes on beyond it.
+//! An ordered set of digests: a fast table up to a known size, a trie beyond it.
 //!
-//! An insertion needs memory that is hardly ever in a cache, and nobody waits for its
-//! outcome. So it is put off: the memory is asked for, and the digest placed when
-//! [`LATE`] others have come after it, or before the set is next visited or taken from.
+//! An insertion touches memory that is rarely in cache, and its outcome is not needed at once.
+//! So insertions are deferred: the memory is prefetched, and the digest is placed after [`LATE`]
+//! others, or before the next visit or removal.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -60,7 +60,7 @@ impl DigestSet {
         self.next = (self.next + 1) % LATE;
     }
 
-    /// Makes room for a digest among the late ones, and asks for its memory.
+    /// Makes room for a digest among the deferred ones, and prefetches its memory.
     #[inline]
     pub(crate) fn prepare(&mut self, digest: Digest) {
         self.placed.prefetch(digest);
@@ -118,7 +118,7 @@ impl DigestSet {
         late
     }
 
-    /// The heap that it holds in bits, with what an allocator adds.
+    /// The heap memory that it holds, in bits, including allocator overhead.
     pub(crate) fn bits(&self) -> usize {
         match &self.placed {
             Placed::Table(table) => table.bits(),
@@ -162,7 +162,7 @@ impl Placed {
         }
     }
 
-    /// Asks for the memory that an insertion of a digest needs first.
+    /// Prefetches the memory that an insertion needs first.
     #[inline]
     fn prefetch(&self, digest: Digest) {
         match self {

@@ -1,18 +1,17 @@
-//! A set of digests in order whose size is known beforehand.
+//! An ordered set of digests whose size is known in advance.
 //!
-//! Linear probing that keeps its keys in order (Amble and Knuth, "Ordered Hash
-//! Tables", 1974), under a hash function that keeps it too: a digest's first word,
-//! as a fraction, times the number of homes.
+//! Linear probing with ordered keys (Amble and Knuth, "Ordered Hash Tables", 1974) and an
+//! order-preserving hash function: a digest's first word, as a fraction, times the number of
+//! homes.
 //!
 //! ```text
 //! homes    0   1   2   3   4   5
 //! slots  [ a │   │ b │ c │ d │   │   ]     2 is the home of b and of c
 //! ```
 //!
-//! A digest is at its home, or behind it with no gap in between. So from a digest's
-//! home on, the first slot that is empty or has one not smaller is its own: an
-//! insertion touches a cache line or two, where a list without gaps has to move
-//! half of itself.
+//! A digest is at its home, or behind it with no gap in between. From its home on, the first
+//! slot that is empty or holds a digest that is not smaller is its own. An insertion touches one
+//! or two cache lines, where a sorted array would move half of its digests.
 
 #[cfg(test)]
 use alloc::format;

@@ -1,4 +1,4 @@
-//! A set of digests in order, at little more than their 16 bytes each.
+//! An ordered set of digests in little more than 16 bytes each.
 //!
 //! A trie over the bits of the digests with level compression (Nilsson and
 //! Tikkanen, "Implementing a Dynamic Compressed Trie", WAE 1998) whose leaves are
@@ -13,14 +13,14 @@
 //!                         └ leaf: digests that start with 000
 //! ```
 //!
-//! A leaf that is too long bursts into a branch of two. A branch whose children
-//! are full doubles: each makes way for its two halves. One whose children are
-//! empty halves. So random digests are a step or two from the root, however
-//! many they are, and digests that someone chose at most a step a bit. No
-//! insertion moves more than the digests of one branch's leaves.
+//! A leaf that is too long bursts into a branch of two. A branch whose children are full
+//! doubles: each makes way for its two halves. One whose children are empty halves. Random
+//! digests are therefore one or two steps from the root, whatever their number; adversarial
+//! digests are at most one step per bit. An insertion moves at most the digests of one branch's
+//! leaves.
 //!
-//! Within a leaf a digest's next bits say about where it is. A leaf's room follows
-//! its length in small steps, so that a half-full leaf takes half the memory.
+//! Within a leaf, a digest's next bits predict its place. A leaf's capacity follows its length
+//! in small steps, so that a half-full leaf takes half the memory.
 
 #[cfg(test)]
 use alloc::format;

@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::digest::Digest;
 
-/// Why an operation did not happen. Whatever the error, no stored key is lost
-/// and the filter answers as before.
+/// Why an operation failed. After any error no stored key is lost, and the filter answers as
+/// before.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,7 @@ pub enum Error {
         digest: Digest,
         /// Keys stored.
         len: usize,
-        /// Keys the filter was made for.
+        /// Keys that the filter was sized for.
         capacity: usize,
     },
     /// A filter description that cannot be built.
@@ -27,7 +27,7 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         reason: String,
     },
-    /// Bytes that are no saved filter of ours.
+    /// Bytes that are not a saved filter.
     Format {
         /// What is wrong with them.
         reason: String,
@@ -36,7 +36,7 @@ pub enum Error {
     Remote(RemoteError),
 }
 
-/// An error of a remote, whatever it is made of.
+/// An error of a remote.
 pub type RemoteError = Box<dyn core::error::Error + Send + Sync>;
 
 /// The result of an operation on a filter.

@@ -29,9 +29,9 @@ pub(crate) mod sealed {
 
 /// An approximate set of digests in front of a remote that has the exact one.
 ///
-/// The trait is sealed. Its laws go further than its signatures (after an error filter and
-/// remote answer as before, whatever failed), and guards rely on them; and so the trait can
-/// get another method without breaking anybody. This does not compile:
+/// The trait is sealed: guards rely on laws that its signatures cannot express (after any error,
+/// filter and remote answer as before), and sealing lets it gain methods without a breaking
+/// change. This does not compile:
 ///
 /// ```compile_fail,E0277
 /// use twiceshy_filters::remote::Ordered;
@@ -61,62 +61,61 @@ pub trait DigestFilter: sealed::Sealed {
     /// `dyn `[`Mirror`](crate::remote::Mirror) or `dyn `[`Ordered`](crate::remote::Ordered).
     type Remote: ?Sized;
 
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     #[must_use]
     fn contains(&self, digest: Digest) -> bool;
 
-    /// [`DigestFilter::contains`] for many digests, faster where the filter is
-    /// larger than the cache: their memory is asked for ahead.
+    /// [`DigestFilter::contains`] for many digests. It prefetches, so it is faster where the
+    /// filter is larger than the cache.
     ///
     /// # Panics
     /// If `found` is not as long as `digests`.
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]);
 
-    /// Adds a digest to the filter and its remote. `false` when it was stored
-    /// already, and then nothing changes: a filter is a set.
+    /// Adds a digest to the filter and its remote. `false`, and nothing changes, when it was
+    /// already stored.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) hands the digest back;
     /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool>;
 
-    /// Removes a digest from the filter and its remote. `false` when it was
-    /// not stored, and then nothing changes.
+    /// Removes a digest from the filter and its remote. `false`, and nothing changes, when it
+    /// was not stored.
     ///
     /// # Errors
     /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
     fn remove(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool>;
 
-    /// Tells the filter of a positive answer that may have been false. If the
-    /// remote says it was, the filter changes so that it answers "absent".
+    /// Reports a positive answer that may have been false. If the remote confirms that it was,
+    /// the filter changes so that it answers "absent".
     ///
     /// # Errors
     /// [`Error::Remote`](crate::Error::Remote) when the remote failed.
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted>;
 
-    /// The stored digests to read for a query that was answered "maybe": they
-    /// tell whether it is stored, and if not they are what [`DigestFilter::adapt`] will
-    /// ask its remote for, and mostly all of it.
+    /// The range of stored digests to read after a "maybe". It decides whether the query is
+    /// stored; if not, [`DigestFilter::adapt`] reads the same range from its remote, and rarely
+    /// more.
     fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
         digest..=digest
     }
 
-    /// Builds the filter again from its remote for `capacity` keys. Adaptive
-    /// quotient filters keep their slot states; others take new hash
-    /// functions and forget it.
+    /// Rebuilds the filter from its remote for `capacity` keys. Adaptive quotient filters and the
+    /// line filter keep their adaptations; others take new hash functions and forget them.
     ///
     /// # Errors
     /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that
     /// capacity; [`Error::Remote`](crate::Error::Remote).
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()>;
 
-    /// Builds the filter again from its remote at its size, with new hash
-    /// functions and all adaptation forgotten. Also for a filter that was lost
-    /// or is older than its remote.
+    /// Rebuilds the filter from its remote at its current size, with new hash functions and
+    /// without its adaptations. Use it also for a filter that was lost or is older than its
+    /// remote.
     ///
     /// # Errors
-    /// [`Error::Spec`](crate::Error::Spec) when the stored keys fit with none of
-    /// the hash functions tried; [`Error::Remote`](crate::Error::Remote).
+    /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit with any of the hash
+    /// functions tried; [`Error::Remote`](crate::Error::Remote).
     fn rebuild(&mut self, remote: &mut Self::Remote) -> Result<()>;
 
     /// Counts and sizes.
@@ -131,27 +130,26 @@ pub trait DigestFilter: sealed::Sealed {
     #[must_use]
     fn save(&self) -> Vec<u8>;
 
-    /// Verifies every invariant, the one promise included: each digest of the
-    /// remote is answered "maybe". For tests and fuzzers; reads everything.
+    /// Verifies every invariant, and that each digest of the remote is answered "maybe". For
+    /// tests and fuzzers: it reads the whole remote.
     ///
     /// # Errors
     /// The invariant that does not hold.
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String>;
 }
 
-/// What became of a positive answer that the filter was told of.
+/// What became of a reported positive answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adapted {
-    /// The filter answers "absent" already.
+    /// The filter already answers "absent".
     Absent,
     /// The digest is stored: the answer was right, nothing changed.
     Stored,
-    /// It was a false positive, and is answered "absent" now. Later changes for
-    /// other queries, insertions and rebuilds may bring it back, as likely as
-    /// any query becomes a false positive.
+    /// It was a false positive, and is now answered "absent". Later adaptations, insertions and
+    /// rebuilds may bring it back, with the same probability as any other query.
     Fixed,
-    /// It was a false positive and still is one: the filter does not adapt, or
-    /// the change happened to collide again. Telling it again tries again.
+    /// It was a false positive and still is one: the filter does not adapt, or its new
+    /// fingerprint collides too. Adapting again tries again.
     Unfixed,
 }
 
@@ -161,33 +159,32 @@ pub enum Adapted {
 pub struct Stats {
     /// Keys stored.
     pub len: usize,
-    /// Keys the filter was made for.
+    /// Keys that the filter was sized for.
     pub capacity: usize,
     /// Cells, occupied or not.
     pub cells: usize,
-    /// Keys of `len` that found no cell and are in the stash.
+    /// Keys, counted in `len`, that found no cell and are in the stash.
     pub stashed: usize,
     /// Memory on the heap, in bits: everything that grows with the keys.
     pub bits: usize,
-    /// False positives it was told of and fixed.
+    /// False positives that it has adapted to.
     pub adaptations: u64,
-    /// Blocks whose budget was spent, and that forgot their state.
+    /// Times that a block or line was spent, and its state reset or its hash functions renewed.
     pub spent: u64,
-    /// Times it was built again, with new hash functions or larger.
+    /// Times that it was rebuilt, with new hash functions or larger.
     pub rebuilds: u64,
     /// Keys moved to another cell.
     pub kicks: u64,
 }
 
 impl Stats {
-    /// Keys for each cell: the share of cells that are occupied, or would be if
-    /// nothing were stashed.
+    /// Keys per cell: the share of cells that are occupied, or would be if nothing were stashed.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.len as f64 / self.cells as f64
     }
 
-    /// Memory a stored key, in bits.
+    /// Memory per stored key, in bits.
     #[must_use]
     pub fn bits_per_key(&self) -> f64 {
         self.bits as f64 / self.len as f64

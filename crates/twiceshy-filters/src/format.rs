@@ -1,4 +1,4 @@
-//! The only code that knows how things look on disk.
+//! The file format: the only code that knows the bytes on disk.
 //!
 //! ```text
 //! 0    8   magic "twiceshy"
@@ -9,9 +9,8 @@
 //! ..   8   XXH3-64 of everything before
 //! ```
 //!
-//! Numbers are little-endian; a block is its length (8 bytes) and its bytes.
-//! `docs/format.md` lists the bodies. A reader never allocates more than the
-//! bytes it was given justify.
+//! Numbers are little-endian; a block is its length (8 bytes) and its bytes. `docs/format.md`
+//! lists the bodies. A reader never allocates more than its input justifies.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -91,7 +90,7 @@ impl<'a> Reader<'a> {
         }
         let kind_len = reader.u32("the kind's length")? as usize;
         reader.kind = core::str::from_utf8(reader.take(kind_len, "the kind")?)
-            .map_err(|_| Error::format("its kind is no text"))?;
+            .map_err(|_| Error::format("its kind is not UTF-8"))?;
         Ok(reader)
     }
 
@@ -117,14 +116,14 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(eight.try_into().expect("eight bytes")))
     }
 
-    /// A number of this machine's size.
+    /// A number that fits a `usize`.
     pub fn size(&mut self, what: &str) -> Result<usize> {
         let value = self.u64(what)?;
         usize::try_from(value)
             .map_err(|_| Error::format(format!("{what} ({value}) is too large for this machine")))
     }
 
-    /// A count of events; one that no filter can have reached would overflow.
+    /// A counter of events, below 2^56: a larger one could overflow.
     pub fn counter(&mut self, what: &str) -> Result<u64> {
         let count = self.u64(what)?;
         if count >> 56 != 0 {
@@ -133,8 +132,8 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// How many things of `bytes_each` bytes or more follow: never more than
-    /// the rest of the file has room for.
+    /// The number of items that follow, each of at least `bytes_each` bytes: never more than the
+    /// rest of the file can hold.
     pub fn count(&mut self, what: &str, bytes_each: usize) -> Result<usize> {
         let count = self.size(what)?;
         let room = self.rest.len() / bytes_each;
@@ -151,7 +150,7 @@ impl<'a> Reader<'a> {
         self.take(len, what)
     }
 
-    /// Nothing may be left.
+    /// Verifies that nothing is left.
     pub fn finish(self) -> Result<()> {
         if self.rest.is_empty() {
             return Ok(());
@@ -170,8 +169,8 @@ fn cut_short(what: &str) -> Error {
     Error::format(format!("it ends within {what}"))
 }
 
-/// Replaces the checksum at the end of `bytes` by the right one, so that
-/// fuzzers and tests reach the code behind it.
+/// Replaces the checksum at the end of `bytes` by the correct one, so that fuzzers and tests
+/// reach the code behind it.
 #[doc(hidden)]
 pub fn seal(bytes: &mut Vec<u8>) {
     bytes.truncate(bytes.len().saturating_sub(CHECKSUM_BYTES));

@@ -10,10 +10,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A filter over keys with its remote in memory: a hasher with a secret, a filter, and 16 to
-/// 20 bytes per key beside it. For tools and experiments; in a program, a hash set of that
-/// memory answers better. Crate `twiceshy` has a `Filter` that keeps no keys, and guards whose
-/// remote is on disk.
+/// A filter over keys with its remote in memory: a hasher with a secret, a filter, and 16 to 20
+/// bytes per key beside it. For tools and experiments: in a program, a hash set of the same
+/// memory gives exact answers. Crate `twiceshy` has a `Filter` that keeps no keys, and guards
+/// whose remote is on disk.
 ///
 /// ```
 /// let mut filter = twiceshy_filters::KeyFilter::new(&"cuckooing:f=12".parse()?, 1000)?;
@@ -51,9 +51,8 @@ impl KeyFilter {
         Ok(KeyFilter { hasher, filter: spec.build(capacity)? })
     }
 
-    /// A filter over keys from a filter of their digests, and the hasher that
-    /// made these: for those who hash keys in bulk. Sorted digests go into a
-    /// quotient filter of millions of keys about twice as fast.
+    /// Combines a filter of digests with the hasher that made them, for bulk loading: sorted
+    /// digests go into a quotient filter of millions of keys about twice as fast.
     ///
     /// ```
     /// use twiceshy_filters::{KeyFilter, KeyHasher, Spec};
@@ -82,7 +81,7 @@ impl KeyFilter {
         (self.hasher, self.filter)
     }
 
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     #[must_use]
     pub fn contains(&self, key: impl AsRef<[u8]>) -> bool {
         self.filter.contains(self.hasher.digest(key))
@@ -114,7 +113,7 @@ impl KeyFilter {
         self.filter.remove(self.hasher.digest(key))
     }
 
-    /// Tells the filter of a positive answer that may have been false.
+    /// Reports a positive answer that may have been false.
     ///
     /// # Errors
     /// None as long as the remote is in memory.
@@ -130,10 +129,10 @@ impl KeyFilter {
         self.filter.grow(capacity)
     }
 
-    /// Builds the filter again, with new hash functions.
+    /// Rebuilds the filter with new hash functions.
     ///
     /// # Errors
-    /// [`Error::Spec`] when the stored keys fit with none that were tried.
+    /// [`Error::Spec`] when the stored keys do not fit with any that were tried.
     pub fn rebuild(&mut self) -> Result<()> {
         self.filter.rebuild()
     }
@@ -173,10 +172,10 @@ impl KeyFilter {
         writer.finish()
     }
 
-    /// What [`KeyFilter::save`] wrote, with the hasher it was made with.
+    /// Loads what [`KeyFilter::save`] wrote, with the hasher that the filter was made with.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no saved filter, or one of another
+    /// [`Error::Format`] for bytes that are not a saved filter, or were saved with another
     /// hasher.
     pub fn load(bytes: &[u8], hasher: KeyHasher) -> Result<Self> {
         let (tag, filter) = parts(bytes)?;
@@ -188,11 +187,11 @@ impl KeyFilter {
         Ok(KeyFilter { hasher, filter: AnyFilter::load(filter)? })
     }
 
-    /// The filter of digests in what [`KeyFilter::save`] wrote: to look at, for
-    /// those who do not have the hasher.
+    /// The filter of digests in what [`KeyFilter::save`] wrote. It can be inspected without the
+    /// hasher.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no saved filter.
+    /// [`Error::Format`] for bytes that are not a saved filter.
     pub fn load_filter(bytes: &[u8]) -> Result<AnyFilter> {
         let (_, filter) = parts(bytes)?;
         AnyFilter::load(filter)

@@ -1,12 +1,10 @@
-//! Remotes: the stored keys as a filter may see them; large, slow, the truth.
+//! Remotes: the exact set of stored keys, large and slow, as a filter sees it.
 //!
-//! Filters whose cells only the stored key can explain (the adaptive cuckoo
-//! filters) need a [`Mirror`]: which digest sits in which cell. Filters that
-//! can be rebuilt from the bare set need an [`Ordered`] one.
+//! Adaptive cuckoo filters need a [`Mirror`], which knows the digest in each cell. Quotient and
+//! broom filters can be rebuilt from the bare set and need an [`Ordered`] remote.
 //!
-//! A remote may fail. Filters therefore first read and plan, then make *one*
-//! write, and only when that has succeeded change themselves: a remote has to
-//! make each of its writes whole or not at all, and nothing else.
+//! A remote may fail. Filters therefore read and plan first, then make *one* write, and change
+//! themselves only when it has succeeded. All they ask of a remote is that each write is atomic.
 
 mod indexed;
 
@@ -24,7 +22,7 @@ use crate::format::{Reader, Writer};
 
 pub use indexed::{Entry, Indexed, MemoryIndex};
 
-/// How often a remote was asked.
+/// The number of remote accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// Records read.
@@ -36,46 +34,45 @@ pub struct Accesses {
 /// A cell, and the digest that it is to hold or `None` to empty it.
 pub(crate) type Write = (usize, Option<Digest>);
 
-/// A remote that mirrors a filter cell by cell: which digest sits in which.
+/// A remote that mirrors a filter cell by cell: it knows the digest in each.
 ///
-/// It is the truth: where filter and mirror disagree, the filter is wrong and
-/// is rebuilt from the mirror. A digest is in one cell at most. One that is in two is
-/// denied by no filter, but has to be removed twice; [`DigestFilter::check`](crate::DigestFilter::check)
-/// finds it, and a filter that grows or is rebuilt puts it into one cell again.
+/// Where filter and mirror disagree, the mirror is right and the filter is rebuilt from it. A
+/// digest is in at most one cell. A digest in two cells is still answered "maybe", but has to be
+/// removed twice; [`DigestFilter::check`](crate::DigestFilter::check) reports it, and growing or
+/// rebuilding the filter puts it into one cell again.
 pub trait Mirror {
     /// The digest stored in a cell, or `None` for an empty one.
     ///
     /// # Errors
-    /// Whatever keeps the remote from answering.
+    /// When the remote cannot answer.
     fn get(&mut self, cell: usize) -> Result<Option<Digest>, RemoteError>;
 
-    /// Says that a cell, or one of those behind it in its bin, is likely to be asked for
-    /// or written soon. A remote that has
-    /// to wait for memory can ask for it now; others need not care. It is no access
-    /// and changes nothing.
+    /// Hints that this cell, or a later one of its bin, is about to be read or written. A remote
+    /// in memory can prefetch it; others ignore the hint. It is not counted as an access and
+    /// changes nothing.
     fn prefetch(&self, _cell: usize) {}
 
-    /// Stores digests in cells, or empties the cells that come with `None`: all of them,
-    /// or none and an error.
+    /// Stores digests in cells, or empties the cells that come with `None`. Atomic: after an
+    /// error none of them has changed.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing.
+    /// When the remote cannot write.
     fn put(&mut self, writes: &[(usize, Option<Digest>)]) -> Result<(), RemoteError>;
 
-    /// Takes a new layout, of another number of cells perhaps, in place of the
-    /// old: whole, or not at all and an error.
+    /// Replaces all cells by a new layout, which may have another number of cells. Atomic: after
+    /// an error nothing has changed.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing.
+    /// When the remote cannot write.
     fn replace(&mut self, layout: MemoryMirror) -> Result<(), RemoteError>;
 
     /// Visits every stored digest.
     ///
     /// # Errors
-    /// Whatever keeps the remote from reading.
+    /// When the remote cannot read.
     fn visit(&mut self, visitor: &mut dyn FnMut(Digest)) -> Result<(), RemoteError>;
 
-    /// How often it was asked so far.
+    /// The number of accesses so far.
     fn accesses(&self) -> Accesses;
 }
 
@@ -84,31 +81,31 @@ pub trait Ordered {
     /// Adds a digest; if it is there, nothing changes.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing; it is then unchanged.
+    /// When the remote cannot write; it is then unchanged.
     fn insert(&mut self, digest: Digest) -> Result<(), RemoteError>;
 
-    /// Says that a digest is likely to be inserted next, and that the filter is waiting
-    /// for memory of its own. A remote can ask for memory now, or do what it has put
-    /// off; others need not care. It is no access, and nothing that is seen changes.
+    /// Hints that this digest is about to be inserted, while the filter waits for memory of its
+    /// own. A remote can prefetch or finish deferred work; others ignore the hint. It is not
+    /// counted as an access, and no answer changes.
     fn prepare(&mut self, _digest: Digest) {}
 
     /// Removes a digest; `false` when it was not there.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing; it is then unchanged.
+    /// When the remote cannot write; it is then unchanged.
     fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError>;
 
     /// Visits every stored digest in the range, in order.
     ///
     /// # Errors
-    /// Whatever keeps the remote from reading.
+    /// When the remote cannot read.
     fn visit(
         &mut self,
         range: RangeInclusive<Digest>,
         visitor: &mut dyn FnMut(Digest),
     ) -> Result<(), RemoteError>;
 
-    /// How often it was asked so far.
+    /// The number of accesses so far.
     fn accesses(&self) -> Accesses;
 }
 
@@ -128,7 +125,7 @@ pub(crate) fn stored(digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
     Ok(found)
 }
 
-/// Keys that the filter has and the remote has not: a rebuild would lose them.
+/// The error of a filter with keys that its remote does not have: a rebuild would lose them.
 pub(crate) fn strangers(held: usize, stored: usize) -> RemoteError {
     format!(
         "it has {stored} digests and the filter {held} fingerprints; keys that were added without \
@@ -141,7 +138,7 @@ pub(crate) fn strangers(held: usize, stored: usize) -> RemoteError {
 pub const EVERY_DIGEST: RangeInclusive<Digest> =
     Digest::new([0, 0])..=Digest::new([u64::MAX, u64::MAX]);
 
-/// A [`Mirror`] in memory: 16 bytes and a bit for each cell.
+/// A [`Mirror`] in memory: 16 bytes and a bit per cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryMirror {
     /// The words of the digests: zeros that the system gives untouched.
@@ -161,7 +158,7 @@ impl MemoryMirror {
         }
     }
 
-    /// Cells it mirrors.
+    /// The number of cells.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.digests.len()
@@ -186,7 +183,7 @@ impl MemoryMirror {
     /// The mirror that [`MemoryMirror::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no saved mirror.
+    /// [`Error::Format`] for bytes that are not a saved mirror.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::open(bytes)?;
         reader.expect_kind(MIRROR)?;
@@ -248,9 +245,8 @@ impl Mirror for MemoryMirror {
     }
 }
 
-/// An [`Ordered`] remote in memory: 16 bytes a digest and at most a quarter more,
-/// from a few thousand on. If it was made for a number of digests, that is what each
-/// of them takes from the start, whether it is there or not.
+/// An [`Ordered`] remote in memory: 16 to 20 bytes per digest, from a few thousand digests on. A
+/// set made [with a capacity](MemorySet::with_capacity) takes that memory from the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemorySet {
     digests: DigestSet,
@@ -264,16 +260,16 @@ impl MemorySet {
         Self::default()
     }
 
-    /// An empty set with room for so many digests, 19.7 bytes for each from the start.
-    /// Up to as many an insertion takes half the time of one into a set that grows,
-    /// or less. One more, or digests that are no good hashes, make it a set that
-    /// grows: that moves all of them once, and has a list of them in between.
+    /// An empty set with room for `capacity` digests, 19.7 bytes each from the start. Up to that
+    /// number, insertions take at most half as long as into a growing set. One more digest, or
+    /// digests that are not uniformly distributed, turn it into a growing set: that moves all
+    /// digests once, and needs a temporary list of them.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         MemorySet { digests: DigestSet::with_capacity(capacity), ..Self::default() }
     }
 
-    /// Digests in it.
+    /// The number of digests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.digests.len()
@@ -285,8 +281,8 @@ impl MemorySet {
         self.len() == 0
     }
 
-    /// The heap that it holds now, in bits, with room not used yet and what an
-    /// allocator adds. It takes a moment: the pieces are counted one by one.
+    /// The heap memory that it holds now, in bits, including unused room and allocator overhead.
+    /// Not cheap: it visits every allocation.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.digests.bits()
@@ -304,7 +300,7 @@ impl MemorySet {
     /// The set that [`MemorySet::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no saved set.
+    /// [`Error::Format`] for bytes that are not a saved set.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::open(bytes)?;
         reader.expect_kind(SET)?;

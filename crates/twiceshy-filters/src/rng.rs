@@ -1,7 +1,7 @@
-//! The small generator that filters draw their random choices from.
+//! The random number generator of the filters.
 
-/// SplitMix64: one word of state, saved with the filter so that a loaded
-/// filter goes on as the saved one would have.
+/// SplitMix64: one word of state, saved with the filter so that a loaded filter continues
+/// exactly as the saved one would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rng {
     pub(crate) state: u64,
@@ -28,8 +28,7 @@ impl Rng {
         crate::digest::reduce64(self.next(), range)
     }
 
-    /// Mixes a digest into the state, so that choices depend on what only the
-    /// owner of the secret knows.
+    /// Mixes a digest into the state, so that choices depend on the hasher's secret.
     pub fn stir(&mut self, digest: crate::digest::Digest) {
         self.state ^= digest.word(1);
     }

@@ -22,15 +22,15 @@ pub enum Compression {
     Zstd,
 }
 
-/// What we read, by how it begins. A zstd file may begin with a frame to be skipped, of
-/// which there are sixteen kinds.
+/// Supported compressions, by their first bytes. A zstd file may begin with a skippable frame,
+/// of which there are sixteen kinds.
 const READ: [(&[u8], u8, Compression); 3] = [
     (b"\x1f\x8b\x08", 0xff, Compression::Gzip),
     (b"\x28\xb5\x2f\xfd", 0xff, Compression::Zstd),
     (b"\x50\x2a\x4d\x18", 0xf0, Compression::Zstd),
 ];
 
-/// What we do not read, by how it begins, and what does.
+/// Unsupported compressions, by their first bytes, and the tools that read them.
 const NOT_READ: [(&[u8], &str); 4] = [
     (b"\xfd7zXZ\0", "xz -dc"),
     (b"BZh", "bzip2 -dc"),
@@ -42,7 +42,7 @@ const NOT_READ: [(&[u8], &str); 4] = [
 const BZIP2_BLOCK: &[u8] = b"1AY&SY";
 
 impl Compression {
-    /// What the ending of a name says.
+    /// The compression that a file's extension implies.
     #[must_use]
     pub fn of_name(path: &Path) -> Self {
         match path.extension().and_then(OsStr::to_str) {
@@ -52,11 +52,11 @@ impl Compression {
         }
     }
 
-    /// What the first bytes of a source say, and the source with all its bytes. No more
-    /// is waited for than it takes to tell.
+    /// Detects the compression by the first bytes of a source. Returns the source with all its
+    /// bytes, and reads no more than it needs.
     ///
     /// # Errors
-    /// A failed read, or a compression that we do not read.
+    /// A failed read, or an unsupported compression.
     pub fn of_content<R: Read>(mut source: R) -> io::Result<(Self, impl Read + use<R>)> {
         let mut first = Vec::new();
         let mut byte = [0];
@@ -72,7 +72,7 @@ impl Compression {
         Ok((compression, Cursor::new(first).chain(source)))
     }
 
-    /// The plain bytes of a source that is compressed like this.
+    /// The decompressed bytes of a source.
     pub fn decompressed<R: Read + Send + 'static>(self, source: R) -> Box<dyn Read + Send> {
         match self {
             Compression::None => Box::new(source),

@@ -1,5 +1,5 @@
-//! What plays in a race, a game or an experiment: a filter of the library with
-//! its remote in memory, or the whitelist baseline made of one.
+//! A contestant in a race, a game or an experiment: a filter of the library with its remote in
+//! memory, or the whitelist baseline made of one.
 
 use std::collections::HashSet;
 
@@ -20,14 +20,14 @@ impl Contestant {
         Contestant { filter, whitelist: None }
     }
 
-    /// A filter that is told of nothing, with a list of at most `room` bits for
-    /// its known false positives.
+    /// A filter that does not adapt, with a list of at most `room` bits for its known false
+    /// positives.
     #[must_use]
     pub fn with_whitelist(filter: AnyFilter, room: usize) -> Self {
         Contestant { filter, whitelist: Some(Whitelist::within(room)) }
     }
 
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     #[must_use]
     pub fn contains(&self, digest: Digest) -> bool {
         let known = |list: &Whitelist| list.known.contains(&digest);
@@ -54,7 +54,7 @@ impl Contestant {
         self.filter.remove(digest)
     }
 
-    /// Tells the filter of a positive answer that may have been false.
+    /// Reports a positive answer that may have been false.
     ///
     /// # Errors
     /// None: the remote is in memory.
@@ -77,7 +77,7 @@ impl Contestant {
         stats
     }
 
-    /// How often the remote was asked so far.
+    /// The number of remote accesses so far.
     #[must_use]
     pub fn accesses(&self) -> Accesses {
         self.filter.accesses()
@@ -102,8 +102,7 @@ impl Contestant {
         self.filter.spec()
     }
 
-    /// The probability that an absent key that was never asked for is answered
-    /// "maybe".
+    /// The probability that an absent key that was never queried is answered "maybe".
     #[must_use]
     pub fn first_pass_rate(&self) -> f64 {
         self.filter.spec().first_pass_rate(self.filter.stats().load())
@@ -124,9 +123,8 @@ pub const WHITELIST: &str = "whitelist";
 /// The share of its memory that the baseline gives to its list.
 pub const WHITELIST_SHARE: f64 = 0.25;
 
-/// The exact list of Bender et al., "Bloom Filters, Adaptivity, and the
-/// Dictionary Problem", Lemma 28: false positives that are known. When its
-/// memory is spent it adapts no more.
+/// The exact list of Bender et al., "Bloom Filters, Adaptivity, and the Dictionary Problem",
+/// Lemma 28: false positives that are known. When it is full, it stops adapting.
 #[derive(Debug)]
 struct Whitelist {
     known: HashSet<Digest>,

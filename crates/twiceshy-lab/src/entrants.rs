@@ -1,4 +1,4 @@
-//! Who takes part: filters by name ("cyclic-2") or by full spec.
+//! The filters that take part, by name ("cyclic-2") or by full spec.
 
 use twiceshy_filters::{Result, Spec, WhenFull};
 
@@ -9,15 +9,15 @@ use crate::contestant::{Contestant, WHITELIST, WHITELIST_SHARE};
 pub struct Entrant {
     /// As the user wrote it.
     pub name: String,
-    /// What it is, or what the whitelist is in front of.
+    /// The filter, or the one behind the whitelist.
     pub spec: Spec,
     /// Whether it is the whitelist baseline.
     pub whitelist: bool,
 }
 
 impl Entrant {
-    /// An empty filter for `keys` keys that stays within `bits` bits of memory
-    /// a key, with the longest fingerprint that fits.
+    /// An empty filter for `keys` keys that stays within `bits` bits of memory per key, with the
+    /// longest fingerprint that fits.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] where none fits.
@@ -32,11 +32,11 @@ impl Entrant {
         Ok(Contestant::with_whitelist(filter, left))
     }
 
-    /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein,
-    /// "Telescoping Filter", section 6: 8 bits a slot of a quotient filter against 11
-    /// bits per cell of a cuckoo filter, selector included. Both are 11.6 bits per key at
-    /// a load of 0.95, and the whitelist about as many (an uncompressed filter and a
-    /// broom filter are larger). A spec with an `f` keeps it.
+    /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein, "Telescoping
+    /// Filter", section 6: 8 bits per slot of a quotient filter, and 11 bits per cell of a
+    /// cuckoo filter, selector included. Both are 11.6 bits per key at a load of 0.95, and the
+    /// whitelist about as many (an uncompressed filter and a broom filter are larger). A spec
+    /// with an `f` keeps it.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] where a selector leaves no bits for a fingerprint.
@@ -107,8 +107,8 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Reads names and specs, separated by commas or semicolons. A spec has commas
-/// of its own, but what follows those is `parameter=value`, which no name is.
+/// Reads names and specs, separated by commas or semicolons. A spec contains commas too, but
+/// each is followed by `parameter=value`, which is not a name.
 ///
 /// # Errors
 /// Which name is wrong, and which ones there are.

@@ -1,5 +1,5 @@
-//! Experiments with adaptive filters: checks every claim of the papers, and of our own
-//! filters, on generated data or your own.
+//! Experiments with adaptive filters: they check the claims of the papers, and of this library,
+//! on generated data or your own.
 //!
 //! ```text
 //! workload/    keys to store and streams of queries: seed in, keys out
@@ -10,8 +10,8 @@
 //! report/      rows as plots, and plots as one page
 //! ```
 //!
-//! They play against a [`contestant::Contestant`], which an [`entrants::Entrant`] names. [`compression`] reads compressed files, for workloads and for the
-//! command line.
+//! An [`entrants::Entrant`] names a filter, and builds it as a [`contestant::Contestant`].
+//! [`compression`] reads compressed files, for workloads and for the command line.
 
 #![deny(missing_docs)]
 

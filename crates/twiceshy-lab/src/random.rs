@@ -1,4 +1,4 @@
-//! Seeds in, the same numbers out on every machine.
+//! Random numbers from a seed, the same on every machine.
 
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
@@ -13,8 +13,7 @@ pub fn rng(seed: u64) -> Rng {
     Rng::seed_from_u64(seed)
 }
 
-/// The hasher of a seed. A secret would be random; an experiment has to come out
-/// the same again.
+/// The hasher of a seed, instead of a random secret: experiments have to be reproducible.
 #[must_use]
 pub fn hasher(seed: u64) -> KeyHasher {
     let words = [mix(seed), mix(!seed)].map(u64::to_le_bytes);

@@ -1,4 +1,4 @@
-//! [`Backend`]: what answers the commands.
+//! [`Backend`]: answers the commands.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::embedded::Embedded;
 use crate::postgres::Postgres;
 use crate::redis::Redis;
 
-/// What answers the commands: a guard, and the store that it shields.
+/// Answers the commands: a guard, and the store behind it.
 pub enum Backend {
-    /// A store of our own in a directory.
+    /// An embedded store in a directory.
     Embedded(Embedded),
     /// A table of PostgreSQL, which is only read.
     Postgres(Postgres),
@@ -23,10 +23,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The values of keys, as many as have at most `most` bytes together: GET.
+    /// GET: the values of as many keys, from the first on, as fit in `most` bytes together.
     ///
     /// # Errors
-    /// When the store failed.
+    /// When the store fails.
     pub async fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.get_many(keys, most),
@@ -35,11 +35,10 @@ impl Backend {
         }
     }
 
-    /// The values of keys, as [`Backend::get_many`] has them: MGET, which has a nil also
-    /// for a key whose value is of a type that GET refuses.
+    /// MGET: as [`Backend::get_many`], with nil also for a value of a type that GET refuses.
     ///
     /// # Errors
-    /// When the store failed.
+    /// When the store fails.
     pub async fn get_many_or_nil(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.get_many(keys, most),
@@ -48,16 +47,16 @@ impl Backend {
         }
     }
 
-    /// Whether values come from elsewhere: what is asked for then takes memory before it
-    /// is known how large it is.
+    /// Whether values come from another server. Requests then reserve memory before the size of
+    /// the values is known.
     pub(crate) fn is_remote(&self) -> bool {
         !matches!(self, Backend::Embedded(_))
     }
 
-    /// How many of the keys are stored; one that is named twice counts twice.
+    /// EXISTS: how many of the keys are stored; a repeated key counts each time.
     ///
     /// # Errors
-    /// When the store failed.
+    /// When the store fails.
     pub async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.exists(keys),
@@ -66,11 +65,11 @@ impl Backend {
         }
     }
 
-    /// Stores records, the later of two with one key last: SET and MSET. When it
-    /// returns they survive whatever the store promises.
+    /// SET and MSET: stores records; of two with the same key the later one wins. When it
+    /// returns, they are as durable as the store promises.
     ///
     /// # Errors
-    /// When the store failed or is not ours to write.
+    /// When the store fails or is read-only.
     pub async fn set_many(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.set_many(records).await,
@@ -79,10 +78,10 @@ impl Backend {
         }
     }
 
-    /// Removes keys; returns how many were stored.
+    /// DEL: removes keys; returns how many were stored.
     ///
     /// # Errors
-    /// When the store failed or is not ours to write.
+    /// When the store fails or is read-only.
     pub async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.remove(keys).await,
@@ -91,11 +90,11 @@ impl Backend {
         }
     }
 
-    /// Somebody is about to add keys to the store: TS.ADDED. Returns how many
-    /// were not known.
+    /// TS.ADDED: a client is about to add keys to the store. Returns how many were new to the
+    /// filter.
     ///
     /// # Errors
-    /// When the sidecar failed, or there is none.
+    /// When the sidecar fails, or there is none.
     pub async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(_) => Err(own_store("TS.ADDED", "SET")),
@@ -104,11 +103,10 @@ impl Backend {
         }
     }
 
-    /// Somebody has removed keys from the store: TS.REMOVED. Returns how many
-    /// were known.
+    /// TS.REMOVED: a client has removed keys from the store. Returns how many the filter knew.
     ///
     /// # Errors
-    /// When the sidecar failed, or there is none.
+    /// When the sidecar fails, or there is none.
     pub async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
         match self {
             Backend::Embedded(_) => Err(own_store("TS.REMOVED", "DEL")),
@@ -117,10 +115,10 @@ impl Backend {
         }
     }
 
-    /// Writes the filters, with all that they have learned, to disk.
+    /// TS.SNAPSHOT: writes the filters, with their adaptations, to disk.
     ///
     /// # Errors
-    /// When the disk failed.
+    /// When the disk fails.
     pub async fn snapshot(&self) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.snapshot().await,
@@ -129,11 +127,11 @@ impl Backend {
         }
     }
 
-    /// Copies the store, or the filter's own, to a new directory while it is used:
-    /// TS.BACKUP. Returns how many records the copy has.
+    /// TS.BACKUP: copies the store (a shield's: its digests) to a new directory while it is in
+    /// use. Returns the number of records in the copy.
     ///
     /// # Errors
-    /// When the directory exists, another backup is being made, or the disk failed.
+    /// When the directory exists, another backup is running, or the disk fails.
     pub async fn backup(&self, to: PathBuf) -> Result<u64, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.backup(to).await,
@@ -142,7 +140,7 @@ impl Backend {
         }
     }
 
-    /// The backup that is being made, if there is one, ends soon.
+    /// Tells a running backup to stop soon.
     pub(crate) fn stop_backups(&self) {
         match self {
             Backend::Embedded(embedded) => embedded.backups().stop(),
@@ -151,10 +149,10 @@ impl Backend {
         }
     }
 
-    /// How many keys are stored: DBSIZE.
+    /// DBSIZE: the number of stored keys.
     ///
     /// # Errors
-    /// When the store failed.
+    /// When the store fails.
     pub async fn count(&self) -> Result<u64, Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.count(),
@@ -185,14 +183,14 @@ impl Backend {
         self.guard().shard_stats()
     }
 
-    /// Whether a key is one of the false positives that were fixed last; see
+    /// Whether a key is among the latest false positives that the filter adapted to; see
     /// [`Guard::was_adapted`].
     #[must_use]
     pub fn was_adapted(&self, key: &str) -> bool {
         self.guard().was_adapted(key)
     }
 
-    /// What it is, for people: "embedded store", say.
+    /// A name for people, such as "embedded".
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -202,10 +200,10 @@ impl Backend {
         }
     }
 
-    /// Waits for what is being written, leaves a snapshot and closes.
+    /// Finishes pending writes, writes a snapshot and closes.
     ///
     /// # Errors
-    /// When the snapshot was not written. Nothing that was stored is lost.
+    /// When the snapshot could not be written. No stored record is lost.
     pub async fn close(self) -> Result<(), Failure> {
         match self {
             Backend::Embedded(embedded) => embedded.close().await,
@@ -215,19 +213,17 @@ impl Backend {
     }
 }
 
-/// The values of keys, as many as there was room for.
+/// The values of as many keys as there was room for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Those of the first keys, in their order.
     pub values: Vec<Option<Bytes>>,
-    /// If they are not those of all keys: the bytes of the next value, for which there
-    /// was no room.
+    /// If values are missing: the size of the next one, which did not fit.
     pub next: Option<usize>,
 }
 
 impl Fetched {
-    /// Adds a value, if there is room for it in `most` bytes, of which the others take
-    /// `bytes`.
+    /// Adds a value if it fits in `most` bytes, of which `bytes` are taken.
     pub(crate) fn add(&mut self, value: Option<Bytes>, bytes: &mut usize, most: usize) -> bool {
         let size = value.as_ref().map_or(0, Bytes::len);
         if value.is_some() && *bytes + size > most {
@@ -246,19 +242,19 @@ fn own_store(command: &str, instead: &str) -> Failure {
     ))
 }
 
-/// Why a command was not done. Its text is what the client reads after "ERR ", or
-/// all of it if it is a [`Failure::Reply`].
+/// Why a command failed. Its text is sent to the client after "ERR "; that of a
+/// [`Failure::Reply`] is sent as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The backend does not do that, ever: a write to somebody else's table, say.
+    /// The backend never does this: a write to a read-only table, for example.
     Refused(String),
-    /// The store behind the filter cannot be reached. Keys that the filter knows
-    /// to be absent are still answered.
+    /// The store behind the filter cannot be reached. Lookups of keys that the filter knows to
+    /// be absent still succeed.
     Upstream(String),
-    /// What the store behind the filter said itself, with its code: "WRONGTYPE ...".
+    /// An error reply of the store behind the filter, with its code: "WRONGTYPE ...".
     Reply(String),
-    /// A store or file of our own failed.
+    /// The embedded store or a local file failed.
     Store(String),
 }
 

@@ -1,8 +1,8 @@
 //! TS.BACKUP: a copy of the store, made while it is served.
 //!
-//! Copies are made in one directory that the operator has named, under names that lead
-//! nowhere else: a client can neither write elsewhere nor read what is there. There is one
-//! at a time, and it ends when the server does.
+//! Copies go to one directory that the operator has chosen, under names that cannot lead
+//! elsewhere: a client can neither write outside of it nor read what is there. One backup runs
+//! at a time, and it ends when the server stops.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::backend::Failure;
 use crate::server::Server;
 use crate::shield;
 
-/// The backup that is being made, if there is one.
+/// The running backup, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Backups {
     running: Mutex<()>,
@@ -23,7 +23,7 @@ pub(crate) struct Backups {
 }
 
 impl Backups {
-    /// Makes a backup, unless another one is being made.
+    /// Makes a backup, unless another one is running.
     pub(crate) fn run(
         &self,
         copy: impl FnOnce(CopyProgress<'_>) -> twiceshy::store::Result<u64>,
@@ -45,7 +45,7 @@ impl Backups {
             }
         });
         copied.map_err(|error| match error {
-            // Nothing is wrong with the server: the name is taken, say.
+            // Not a fault of the server: the name may be taken.
             twiceshy::store::Error::Directory { .. } | twiceshy::store::Error::Locked { .. } => {
                 Failure::Refused(error.to_string())
             }
@@ -53,20 +53,19 @@ impl Backups {
         })
     }
 
-    /// The backup that is being made, if there is one, ends soon, and no other begins.
+    /// Tells a running backup to stop soon, and lets no other begin.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the end of the backup that is being made.
+    /// Waits for the running backup to end.
     pub(crate) fn wait(&self) {
         drop(self.running.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 impl Server {
-    /// Makes a backup with a name that a client has chosen; returns how many records it
-    /// has.
+    /// Makes a backup under a name that a client has chosen. Returns the number of its records.
     pub(crate) async fn backup(&self, name: &[u8]) -> Result<u64, Failure> {
         let to = place(self.backup_dir.as_deref(), name)?;
         self.backend.backup(to).await
@@ -97,12 +96,12 @@ fn place(directory: Option<&Path>, name: &[u8]) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Copies a directory of the server that nobody has open, a shield's or a store's, to a
-/// new one. `progress` is told how many records of about how many are copied, and may end
-/// it. Returns how many there are.
+/// Copies a directory of the server that is not open, a shield's or a store's, to a new one.
+/// `progress` receives the number of records copied and about how many there are, and may stop
+/// the copy. Returns the number of records.
 ///
-/// The copy of a shield begins with a resync: what its store has got or lost meanwhile it
-/// does not know.
+/// The copy of a shield begins with a resync, since it does not know what its store has gained
+/// or lost in the meantime.
 ///
 /// # Errors
 /// As [`twiceshy::store::backup()`].

@@ -4,8 +4,8 @@ use tokio::task::spawn_blocking;
 
 use crate::backend::Failure;
 
-/// Runs what waits for the disk where nobody else waits for it. It is done also when
-/// nobody waits for it any more.
+/// Runs work that waits for the disk on a thread of its own. It finishes even if its caller
+/// stops waiting.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

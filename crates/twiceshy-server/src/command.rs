@@ -1,4 +1,4 @@
-//! [`Command`]: what a request asks for, and the table of all commands.
+//! [`Command`]: a parsed request, and the table of all commands.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::latency::Timed;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// What a request asks for.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Get(Bytes),
@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Connection(Connection),
 }
 
-/// What concerns the connection, not the store.
+/// A command that concerns the connection, not the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Connection {
     Ping(Option<Bytes>),
@@ -39,13 +39,13 @@ pub(crate) enum Connection {
 }
 
 impl Command {
-    /// Whether it may be asked for before the password.
+    /// Whether it is allowed before authentication.
     pub(crate) fn is_for_strangers(&self) -> bool {
         use Connection::{Auth, Hello, Quit};
         matches!(self, Command::Connection(Hello(_) | Auth(_) | Quit))
     }
 
-    /// As what it is timed; look-ups are timed by their answers.
+    /// The kind that its latency counts as; lookups are counted by their answers.
     pub(crate) fn timed(&self) -> Option<Timed> {
         match self {
             Command::Get(_) | Command::Mget(_) => None,
@@ -74,7 +74,7 @@ const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
 const ONE_KEY: (i64, i64, i64) = (1, 1, 1);
 const ALL_KEYS: (i64, i64, i64) = (1, -1, 1);
 
-/// All commands, the ones that are asked for most first.
+/// All commands, the most frequent ones first.
 pub(crate) static COMMANDS: [Entry; 21] = [
     entry("get", 2, ONE_KEY, "readonly", "The value of a key", |words| {
         let [_, key] = exactly(words);
@@ -165,7 +165,7 @@ pub(crate) fn position(name: &[u8]) -> Option<usize> {
     COMMANDS.iter().position(|entry| entry.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Room for words that is kept from one request to the next.
+/// A buffer for words that is reused from one request to the next.
 const KEPT: usize = 8;
 
 /// What a request asks for, or what to answer instead. Nothing is left of the request but
@@ -190,7 +190,7 @@ pub(crate) fn wrong_arity(name: &str) -> Reply {
     Reply::error(format!("wrong number of arguments for '{name}' command"))
 }
 
-/// As much of a request as an error repeats.
+/// The most bytes of a request that an error repeats.
 const REPEATED: usize = 128;
 
 fn unknown(request: &[Bytes]) -> Reply {

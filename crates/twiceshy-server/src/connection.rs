@@ -10,17 +10,17 @@ use crate::session::{LOOKUPS, NoRoom, Session};
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// The one user there is, as in a Redis without others.
+/// The only user, as in Redis without ACLs.
 const USER: &[u8] = b"default";
 
 /// The most bytes of a client's name.
 const NAME: usize = 256;
 
-/// As much of a request as an error repeats.
+/// The most bytes of a request that an error repeats.
 const REPEATED: usize = 128;
 
 impl Session<'_> {
-    /// Does a command that concerns the connection.
+    /// Executes a command that concerns the connection.
     pub(crate) async fn connection(&mut self, command: &Connection) -> Result<(), NoRoom> {
         let done = match command {
             Connection::Ping(None) => Ok(Reply::Simple("PONG")),
@@ -61,12 +61,12 @@ impl Session<'_> {
         }
     }
 
-    /// A wrong password is answered late, and after some of them the connection ends. See
-    /// [`Guesses`](crate::guesses::Guesses) for those on many connections.
+    /// A wrong password is answered late, and after several the connection is closed. See
+    /// [`Guesses`](crate::guesses::Guesses) for guesses on many connections.
     async fn log_in(&mut self, user: &[u8], password: &[u8]) -> Result<Reply, Reply> {
         let server = self.server;
         let Some(right) = &server.password else {
-            // Whatever the default user says is right where no password is needed.
+            // Without a password, any password of the default user is accepted.
             return if user == USER { Ok(Reply::OK) } else { Err(wrong_password()) };
         };
         let guess = server.guesses.pay(self.address).map_err(|wait| {
@@ -221,8 +221,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// There may be a million names, so that other connections have to have their turns
-    /// and the reply its limit.
+    /// There may be a million names, so this takes turns with other connections and limits the
+    /// reply.
     async fn command_info(&mut self, names: &[Bytes]) -> Result<(), NoRoom> {
         let start = self.replies.mark();
         self.replies.array(names.len());

@@ -1,11 +1,10 @@
-//! A demonstration: a store of users, a crowd that asks for them, and an attacker
-//! who asks for what is not there.
+//! A demonstration: a store of users, a crowd that looks them up, and an attacker who looks up
+//! missing ones.
 //!
-//! The attack is a cache penetration: queries for keys that nobody stores, chosen
-//! so that they reach the store. The attacker tries new keys, keeps those that the
-//! filter got wrong, and asks for them again and again. It is given what a real
-//! one finds out by patient timing: which of its queries were read for nothing.
-//! Everything else goes over the network as from anybody.
+//! The attack is a cache penetration: queries for missing keys, chosen so that they reach the
+//! store. The attacker tries new keys, keeps the false positives, and repeats them. It is told
+//! what a real attacker finds out by timing: which of its queries were wasted reads. Everything
+//! else goes over the network like any client's requests.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +20,8 @@ use crate::server::Server;
 /// The most users of a demonstration: some 16 GB, and a quarter of an hour to store.
 pub const MOST_USERS: u64 = 100_000_000;
 
-/// What a user takes on disk, at most: 135 bytes of 10^6 users, of 10^5 84, since the
-/// file grows in steps.
+/// The most disk space per user: 135 bytes with 10^6 users, 84 with 10^5, since the file grows
+/// in steps.
 pub const BYTES_PER_USER: u64 = 160;
 
 /// The records of users 0 to `keys`.
@@ -41,7 +40,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Begins to ask a server that has been given that many users.
+    /// Starts the traffic to a server that stores `keys` users.
     #[must_use]
     pub fn start(address: SocketAddr, server: Arc<Server>, keys: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -56,10 +55,10 @@ impl Attack {
         Attack { stop, thread }
     }
 
-    /// Ends it.
+    /// Stops it.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It has said what there was to say.
+        // A panic was reported where it happened.
         let _ = self.thread.join();
     }
 }
@@ -67,7 +66,7 @@ impl Attack {
 /// Between two bursts.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Keys of a burst: 10,000 a second of each.
+/// Keys per burst: 10,000 per second of each.
 const BURST: u64 = 100;
 
 /// The attacker attacks for so long, and then rests, so that both can be seen.
@@ -94,8 +93,8 @@ fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> i
     Ok(())
 }
 
-/// What one of the crowd asks for: a user, the first ones most often, or for one
-/// time in four a guest, whom nobody stores.
+/// What one of the crowd looks up: a user, the first ones most often, or one time in four a
+/// guest, who is not stored.
 fn wish(random: &mut Random, keys: u64) -> String {
     if random.next().is_multiple_of(4) {
         return format!("guest:{}", random.next() % (4 * keys));
@@ -129,14 +128,14 @@ impl Random {
     }
 }
 
-/// Keys that were read for nothing, to be asked for again.
+/// Keys that caused wasted reads, to be repeated.
 struct Loot {
     keys: Vec<String>,
     turn: usize,
     next_new: u64,
 }
 
-/// The most that the attacker keeps.
+/// The most keys that the attacker keeps.
 const LOOT: usize = 4096;
 
 /// New keys of a burst; the others are old ones as soon as there are some.
@@ -160,7 +159,7 @@ impl Loot {
             .collect()
     }
 
-    /// Keeps the new ones of a burst that were read for nothing.
+    /// Keeps the new keys of a burst that caused wasted reads.
     fn keep(&mut self, asked: Vec<String>, was_read: impl Fn(&str) -> bool) {
         let new = if self.keys.is_empty() { asked.len() } else { NEW as usize };
         for key in asked.into_iter().take(new) {
@@ -176,7 +175,7 @@ struct Client {
     socket: BufReader<TcpStream>,
 }
 
-/// A server that is silent for so long has gone.
+/// After this silence the server counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Client {

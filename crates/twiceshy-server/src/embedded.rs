@@ -1,8 +1,8 @@
-//! [`Embedded`]: a store of our own in a directory.
+//! [`Embedded`]: a store in a directory of the server.
 //!
-//! Look-ups run where they are asked: most touch memory only. Writes wait for the
-//! disk, so all of them go through one thread, which writes what has gathered
-//! while it wrote before: a hundred clients that write cost one wait.
+//! Lookups run on the caller's thread, since most of them touch only memory. Writes wait for the
+//! disk, so all of them go through one thread, which writes in one batch what has gathered
+//! during the previous write: a hundred writing clients cost one wait.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::backend::{Failure, Fetched};
 use crate::backups::Backups;
 use crate::blocking::blocking;
 
-/// A guarded store of our own, and the thread that writes to it.
+/// A guarded store, and the thread that writes to it.
 pub struct Embedded {
     store: Arc<GuardedStore>,
     queue: mpsc::Sender<Write>,
@@ -29,13 +29,13 @@ pub struct Embedded {
 
 type Record = (Bytes, Bytes);
 
-/// Records that somebody waits for.
+/// Records whose client waits for the write.
 struct Write {
     records: Vec<Record>,
     done: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// Writes that may wait; who comes then waits to wait.
+/// The length of the queue of writes; more clients wait for a place in it.
 const QUEUE: usize = 1024;
 
 /// Records and bytes that one write takes, unless one client brings more.
@@ -134,7 +134,7 @@ fn writer_is_gone() -> Failure {
     Failure::Store("its writer has stopped; see the log and restart the server".into())
 }
 
-/// Writes what comes, all that has gathered at a time.
+/// Writes all that has gathered, again and again.
 fn write_all(store: &GuardedStore, mut writes: mpsc::Receiver<Write>) {
     while let Some(Write { mut records, done }) = writes.blocking_recv() {
         let mut waiting = vec![done];
@@ -150,7 +150,7 @@ fn write_all(store: &GuardedStore, mut writes: mpsc::Receiver<Write>) {
         let result = store.put_many(&last_of_each(records));
         let result = result.map(|_| ()).map_err(Failure::from);
         for done in waiting {
-            // Who has gone does not want to know.
+            // A client that is gone needs no answer.
             let _ = done.send(result.clone());
         }
     }

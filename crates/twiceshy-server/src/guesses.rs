@@ -1,28 +1,28 @@
-//! [`Guesses`]: how often a password may be guessed.
+//! [`Guesses`]: limits how fast passwords can be guessed.
 //!
-//! A guess is paid for before it is examined, and a right one is refunded: an attacker who
-//! does not wait for the reply, or uses many connections, gains nothing. The network address
-//! pays, so guesses from one address do not delay logins from another.
+//! A guess is charged before it is examined, and a correct one is refunded, so an attacker gains
+//! nothing by not waiting for replies or by using many connections. Guesses are charged to the
+//! network address, so those from one address do not delay logins from another.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a wrong guess costs: its reply comes so much later, and an address may guess once
-/// in this time.
+/// The cost of a wrong guess: its reply is delayed by this time, and an address may guess once
+/// in it.
 pub(crate) const PRICE: Duration = Duration::from_millis(500);
 
-/// Wrong guesses on one connection, with which it ends.
+/// Wrong guesses after which a connection is closed.
 pub(crate) const TRIES: u32 = 5;
 
-/// Wrong guesses that an address may make at once, before it has to wait.
+/// Wrong guesses that an address may make before it has to wait.
 const BURST: u32 = 10;
 
 /// The longest wait for a turn; less than connections have when the server stops.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// Addresses that are remembered. All others then share one account.
+/// The most addresses that are remembered. All others share one account.
 const ADDRESSES: usize = 1 << 14;
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -48,7 +48,7 @@ pub(crate) struct Guess {
 }
 
 impl Guesses {
-    /// Somebody wants to guess. An error says after how long to try again.
+    /// Charges a guess. The error is the time after which to try again.
     pub(crate) fn pay(&self, address: IpAddr) -> Result<Guess, Duration> {
         self.pay_at(address, Instant::now())
     }
@@ -75,7 +75,7 @@ impl Guesses {
         Ok(Guess { account, wait })
     }
 
-    /// It was the password.
+    /// Refunds a guess that was correct.
     pub(crate) fn pay_back(&self, guess: &Guess) {
         let paid_until = &mut self.lock().paid_until;
         if let Some(until) = paid_until.get_mut(&guess.account) {
@@ -91,8 +91,7 @@ impl Guesses {
     }
 }
 
-/// Of IPv6, the part that a network gives to one customer: the rest is for the customer
-/// to choose.
+/// Of IPv6, the prefix that a provider gives to one customer, who can choose the rest.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -16,10 +16,10 @@ use message::{end, parse};
 /// The most bytes of a request; browsers send less than 1 KiB.
 const REQUEST: usize = 8 << 10;
 
-/// How long a client may take to ask, and how long to take the answer.
+/// How long a client may take to send its request, and how long to read the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many bytes, and how long, a client may still send after it was answered.
+/// How many bytes, and for how long, a client may still send after its answer.
 const DRAINED: u64 = 64 << 10;
 const DRAINING: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ pub(crate) async fn answer(
         return Err(io::ErrorKind::TimedOut.into());
     }
     socket.shutdown().await?;
-    // A socket that is closed with bytes unread takes the answer back.
+    // Closing a socket with unread bytes would discard the answer.
     let (mut rest, mut nowhere) = (socket.take(DRAINED), tokio::io::sink());
     let _ = timeout(DRAINING, tokio::io::copy(&mut rest, &mut nowhere)).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! INFO and TS.STATS: what the server counts, for people and for programs.
+//! INFO and TS.STATS: the server's counts, for people and for programs.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,7 @@ use crate::latency::Timed;
 use crate::reply::Reply;
 use crate::server::Server;
 
-/// The version of Redis whose protocol and errors these are: some clients look
-/// for it.
+/// The version of Redis that the protocol and the errors follow; some clients check it.
 const REDIS_VERSION: &str = "7.0.0";
 
 /// The sections of INFO.

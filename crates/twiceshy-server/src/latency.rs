@@ -1,9 +1,9 @@
-//! How long answers take, in buckets that threads share.
+//! Latencies, in buckets that threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is timed apart.
+/// The kinds of answers that are timed separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
     /// A key of GET or MGET that is not stored.
@@ -55,7 +55,7 @@ impl Latencies {
 const PARTS_BITS: u32 = 3;
 const PARTS: u64 = 1 << PARTS_BITS;
 
-/// Up to 2^40 ns, 18 minutes; what takes longer counts as that.
+/// Up to 2^40 ns, 18 minutes; longer durations count as that.
 const BUCKETS: usize = (40 - PARTS_BITS as usize + 1) << PARTS_BITS;
 
 /// A histogram of durations, in nanoseconds.
@@ -77,14 +77,14 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Counts answers that took so long.
+    /// Counts answers with this duration.
     pub fn record(&self, duration: Duration, answers: u64) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket(nanoseconds)].fetch_add(answers, Ordering::Relaxed);
         self.nanoseconds.fetch_add(nanoseconds.saturating_mul(answers), Ordering::Relaxed);
     }
 
-    /// How many answers were counted.
+    /// The number of answers counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
@@ -96,8 +96,8 @@ impl Latency {
         Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
     }
 
-    /// The duration that this part of the answers, 0 to 1, stayed within: at most
-    /// 1/8 too large. Zero when there were none.
+    /// The duration that this share of the answers (0 to 1) did not exceed; at most 1/8 too
+    /// large. Zero if there were no answers.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         quantile(&self.counts(), part)
@@ -119,8 +119,8 @@ impl Latency {
         quantile(&since, part)
     }
 
-    /// Upper bounds of buckets, and how many answers took at most so long: for a
-    /// histogram of Prometheus. Only where the count changes.
+    /// Upper bounds of buckets with the number of answers up to each, for a Prometheus
+    /// histogram. Only where the count changes.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
         let mut sum = 0;
         self.counts().into_iter().enumerate().filter(|(_, count)| *count > 0).map(

@@ -1,20 +1,20 @@
-//! What a client may ask for.
+//! Limits on what a client may use.
 
 use std::time::Duration;
 
-/// What a client may ask for, so that none of them takes all memory or keeps a
-/// place for ever.
+/// Limits on what a client may use, so that none takes all memory or keeps a connection for
+/// ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request, all arguments together.
     pub request: usize,
     /// Bytes of one argument.
     pub bulk: usize,
-    /// Bytes of replies that wait until the client reads them, and of one reply. A value
-    /// that is asked for by itself may be as long as an argument all the same.
+    /// Bytes of unread replies of a client, and of one reply. A value that is requested by
+    /// itself may still be as long as an argument.
     pub reply: usize,
-    /// Bytes of requests and replies of all connections together, beyond 64 KiB for each
-    /// connection. What has no room is refused with an error.
+    /// Bytes of requests and replies of all connections together, beyond 64 KiB per connection.
+    /// Requests that do not fit are refused with an error.
     pub memory: usize,
     /// Connections at a time.
     pub connections: usize,
@@ -38,8 +38,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Those of a client that has not said its password yet; as in Redis, and such a
-    /// client has only small replies.
+    /// The limits of a client that has not authenticated: as in Redis, and only small replies.
     pub(crate) fn of_strangers(self) -> Self {
         Limits {
             request: self.request.min(64 << 10),

@@ -1,34 +1,34 @@
-//! [`Memory`]: what all connections take together, and [`Share`]: what one of them does.
+//! [`Memory`]: the memory of all connections together, and [`Share`]: that of one.
 //!
-//! The first [`FREE`] bytes of a connection are not counted, so that small requests are
-//! answered however much others take, and touch nothing that connections share.
+//! The first [`FREE`] bytes of a connection are not counted. So small requests are answered
+//! however much memory others take, and touch no shared counter.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a connection may take without asking.
+/// The memory that a connection may take without a reservation.
 pub(crate) const FREE: usize = 64 << 10;
 
-/// Memory is asked for, and given back, in steps of this many bytes.
+/// Memory is reserved and released in steps of this many bytes.
 const STEP: usize = 256 << 10;
 
-/// What all connections take together, beyond what is free.
+/// The memory of all connections together, beyond [`FREE`] each.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     taken: AtomicUsize,
 }
 
 impl Memory {
-    /// Bytes that connections have taken, or may take without asking again.
+    /// Bytes that connections have reserved.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-/// What one connection has of it; given back when it is dropped.
+/// The reservation of one connection, released when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share<'a> {
     memory: &'a Memory,
-    /// What all may have together.
+    /// The limit for all of them together.
     most: usize,
     taken: usize,
 }
@@ -38,17 +38,17 @@ impl<'a> Share<'a> {
         Share { memory, most, taken: 0 }
     }
 
-    /// How much a connection that takes `bytes` may take besides, without asking.
+    /// How much more a connection that takes `bytes` may take without a new reservation.
     pub(crate) fn room(&self, bytes: usize) -> usize {
         (FREE + self.taken).saturating_sub(bytes)
     }
 
-    /// Asks for leave to take `bytes` in all.
+    /// Reserves `bytes` in total, if there is room.
     #[must_use]
     pub(crate) fn cover(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(FREE);
         if wanted <= self.taken {
-            // What was taken without leave does not become right by that.
+            // Memory taken beyond the limit does not become part of the reservation.
             return wanted == 0 || self.memory.taken() <= self.most;
         }
         self.take(wanted.next_multiple_of(STEP) - self.taken) || self.take(wanted - self.taken)
@@ -62,8 +62,8 @@ impl<'a> Share<'a> {
         took
     }
 
-    /// Says that the connection takes `bytes` in all: what it does not need is given
-    /// back, and what it needs is counted even if there is no room for it.
+    /// Sets the memory of the connection to `bytes` in total: releases what it no longer needs,
+    /// and counts what it needs even if there is no room for it.
     pub(crate) fn set(&mut self, bytes: usize) {
         let wanted = bytes.saturating_sub(FREE).next_multiple_of(STEP);
         let taken = &self.memory.taken;

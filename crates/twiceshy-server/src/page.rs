@@ -27,17 +27,16 @@ use crate::prometheus;
 use crate::server::Server;
 use crate::watch::Watch;
 
-/// Connections at a time: some pages and collectors.
+/// The most connections at a time: a few pages and collectors.
 const CONNECTIONS: usize = 64;
 
 /// How long to wait when there are no files left for connections.
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
-/// How long answers may take to end when the server stops.
+/// How long answers may take when the server stops.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Serves the page of a watched server until `shutdown` is done, and keeps the
-/// watch going.
+/// Serves the page of a watched server, and keeps the watch running, until `shutdown` completes.
 pub async fn serve_page(
     listener: TcpListener,
     watch: Arc<Watch>,
@@ -49,7 +48,7 @@ pub async fn serve_page(
             let accepted = listener.accept().await;
             while tasks.try_join_next().is_some() {}
             match accepted {
-                // Dropping the socket closes it; the page asks again.
+                // Dropping the socket closes it; the page retries.
                 Ok(_) if tasks.len() >= CONNECTIONS => debug!("page: too many connections"),
                 Ok((socket, address)) => {
                     let watch = Arc::clone(&watch);
@@ -102,8 +101,8 @@ async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Respons
     }
 }
 
-/// Whether a client may look. A wrong password costs as much as on a connection for
-/// commands, or it would be guessed here.
+/// Whether a client may see the page. A wrong password costs as much as on a connection for
+/// commands; otherwise attackers would guess it here.
 async fn admit(request: &Request<'_>, address: IpAddr, server: &Server) -> Result<(), Response> {
     let Some(password) = &server.password else {
         return if request.header("Host").is_none_or(is_this_machine) {

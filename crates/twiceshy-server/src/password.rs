@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use subtle::ConstantTimeEq as _;
 use twiceshy::KeyHasher;
 
-/// A password, kept as a digest with a random secret: a comparison takes the same time
-/// whatever the guess has in common with it, its length included.
+/// A password, kept as a keyed digest, so that the time of a comparison reveals nothing about
+/// it, not even its length.
 pub struct Password {
     hasher: KeyHasher,
     digest: [u64; 2],
@@ -36,8 +36,8 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Whether a server may listen on an address: without a password, only where
-/// nobody but this machine can reach it.
+/// Whether a server may listen on an address: without a password, only where no other machine
+/// can reach it.
 ///
 /// # Errors
 /// Why not, and what to do.

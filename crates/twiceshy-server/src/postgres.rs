@@ -1,8 +1,8 @@
 //! [`Postgres`]: a filter in front of a table of PostgreSQL, which is only read.
 //!
-//! A key is one column with a unique index of its own; other columns and composite
-//! keys are refused, since GET would have no one answer. See [`PostgresOptions`] for
-//! what GET returns. Rows whose key is NULL have no key and are skipped.
+//! A key is one column with a unique index of its own; other columns and composite keys are
+//! refused, since GET could have several answers. See [`PostgresOptions`] for what GET returns.
+//! Rows whose key is NULL have no key and are skipped.
 //!
 //! All clients share a few connections, each with prepared statements. Lookups that come
 //! while all connections are busy are gathered into one query: a hundred clients cost about
@@ -41,13 +41,13 @@ use session::{Sessions, Step, told};
 /// A filter in front of a table of PostgreSQL.
 pub type Postgres = Shield<Table>;
 
-/// Which table, and how to ask for it.
+/// The table to serve, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// `postgres://user:password@host:port/database`, as for `psql`. With
-    /// `?sslmode=require` or `verify-full` only encrypted; a certificate is always
-    /// verified, unlike there. Without `sslmode`: encrypted if there are
-    /// `authorities`, not if the server is on this machine, else if it can be.
+    /// `postgres://user:password@host:port/database`, as for `psql`. `?sslmode=require` and
+    /// `verify-full` require TLS; unlike `psql`, this always verifies the certificate. Without
+    /// `sslmode`, TLS is required if there are `authorities`, off for a server on this machine,
+    /// and otherwise used if the server offers it.
     pub address: String,
     /// The authorities that may have signed the server's certificate; `None` for the system's.
     pub authorities: Option<Authorities>,
@@ -59,11 +59,11 @@ pub struct PostgresOptions {
     /// The column that GET returns: `bytea` as it is, others as text; a NULL reads
     /// as nil, though the key exists. Without it GET returns the row as JSON.
     pub value: Option<String>,
-    /// Connections for look-ups.
+    /// Connections for lookups.
     pub connections: usize,
     /// How long a request waits for an answer.
     pub timeout: Duration,
-    /// How long counting the rows, or a scan of them, may be silent.
+    /// How long counting or scanning the rows may take without a response.
     pub scan_timeout: Duration,
 }
 
@@ -124,7 +124,7 @@ struct Lane {
 }
 
 impl Table {
-    /// Connects, and looks whether the table can be served.
+    /// Connects, and checks that the table can be served.
     ///
     /// # Errors
     /// [`Failure::Refused`] says what to change; [`Failure::Upstream`] when the
@@ -357,7 +357,9 @@ impl Upstream for Table {
         // Its turn may come late, and then it takes its time.
         let longest = 2 * self.lanes.timeout;
         let parts = match timeout(longest, answered).await {
-            Ok(answer) => answer.ok_or_else(|| Failure::Store("nobody looks keys up".into()))??,
+            Ok(answer) => {
+                answer.ok_or_else(|| Failure::Store("the lookup task has stopped".into()))??
+            }
             Err(_) => return Err(Failure::Upstream(format!("no answer in {longest:?}"))),
         };
         let (mut fetched, mut bytes) = (Fetched::default(), 0);
@@ -428,7 +430,7 @@ impl Upstream for Table {
             if ended || chunk.len() == CHUNK {
                 let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK));
                 if chunks.send(full).await.is_err() {
-                    return Err(Failure::Store("nobody takes the keys of the scan".into()));
+                    return Err(Failure::Store("the scan was abandoned".into()));
                 }
             }
             if ended {

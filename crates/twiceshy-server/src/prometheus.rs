@@ -1,8 +1,8 @@
 //! `/metrics`: the server's counts as text for Prometheus, version 0.0.4 of the
 //! format.
 //!
-//! Written here and not by an exporter of crate `metrics`: that keeps a registry
-//! of its own for numbers which the guard has already.
+//! An exporter of crate `metrics` would keep a second registry of numbers that the guard already
+//! has.
 
 use std::fmt::Write as _;
 
@@ -56,8 +56,8 @@ pub(crate) fn text(server: &Server) -> String {
     text
 }
 
-/// Bounds of the histogram's buckets: 2^10 ns, about 1 us, to 2^34 ns, 17 s. They
-/// are always the same, as collectors want.
+/// Bounds of the histogram's buckets: 2^10 ns, about 1 us, to 2^34 ns, 17 s. Collectors expect
+/// them to stay the same.
 const BOUNDS: std::ops::RangeInclusive<u32> = 10..=34;
 
 fn durations(text: &mut String, server: &Server) {

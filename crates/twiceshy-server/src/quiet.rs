@@ -1,12 +1,12 @@
-//! [`Quiet`]: a line of the log that clients can cause as often as they like.
+//! [`Quiet`]: rate-limits log lines that clients can cause.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is logged at most.
+/// The shortest time between two log lines.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Counts how often something happened, and says when to log it.
+/// Counts an event, and decides when to log it.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     state: Mutex<State>,
@@ -19,7 +19,7 @@ struct State {
 }
 
 impl Quiet {
-    /// It happened: how often since it was last logged, if it is to be logged now.
+    /// Counts one event. Returns the number since the last log line if it is time for another.
     pub(crate) fn count(&self) -> Option<u64> {
         self.count_at(Instant::now())
     }

@@ -1,16 +1,16 @@
 //! [`Redis`]: a filter in front of a Redis server, which takes reads and writes.
 //!
-//! One connection that all share; requests of one call go as one pipeline. Keys are
-//! bytes, of whatever type: GET of one that is no string gets the server's own
-//! WRONGTYPE error, MGET a nil, as from the server itself.
+//! All clients share one connection, and the requests of one call go as one pipeline. Keys may
+//! have values of any type: if it is not a string, GET returns the server's own WRONGTYPE error
+//! and MGET nil, as the server itself does.
 //!
-//! Values are read with GETRANGE, each up to its part of the memory that there is for
-//! all of them. Only what turns out to be larger, or empty (which GETRANGE also says of a
-//! key that is not there), is asked for again.
+//! Values are read with GETRANGE, each up to its share of the available memory. Only values that
+//! are larger, or empty (GETRANGE cannot tell an empty value from a missing key), are requested
+//! again.
 //!
-//! What changes keys without SET and DEL through the shield (other clients, RENAME,
-//! expiry) is behind its back; see [`Shield`]. A cluster is refused: a scan of one
-//! node is not all keys.
+//! The shield does not see changes other than SET and DEL through it, such as other clients'
+//! writes, RENAME and expiry; see [`Shield`]. A cluster is refused: a scan of one node does not
+//! visit all keys.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -51,8 +51,8 @@ impl RedisServer {
     /// system trusts. Requests wait at most `timeout`.
     ///
     /// # Errors
-    /// [`Failure::Refused`] for an address that is none, or a cluster;
-    /// [`Failure::Upstream`] when it is down.
+    /// [`Failure::Refused`] for an invalid address, or a cluster; [`Failure::Upstream`] when it
+    /// is down.
     pub async fn connect(
         address: &str,
         authorities: Option<&Authorities>,
@@ -74,7 +74,7 @@ impl RedisServer {
     }
 
     async fn connection(&self) -> Result<Connection, Failure> {
-        // The link has a limit for all of it, and says what may be wrong.
+        // The link limits the total time, and its error says what may be wrong.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(Some(self.timeout));
@@ -86,7 +86,7 @@ impl RedisServer {
         self.link.get(|_| true, connect).await
     }
 
-    /// Sends commands at once; there is a reply to each, perhaps an error.
+    /// Sends commands as one pipeline. Each has a reply, which may be an error.
     async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Failure> {
         let Connection { mut connection, number } = self.connection().await?;
         match connection.send_packed_commands(commands, 0, count).await {
@@ -127,7 +127,7 @@ impl RedisServer {
         most: usize,
         value: fn(Value) -> Result<Option<Bytes>, Failure>,
     ) -> Result<Fetched, Failure> {
-        // Of each at least a byte: without any, a value would look like none.
+        // At least one byte of each: otherwise a value would look missing.
         let part = (most / keys.len().max(1)).max(1);
         let parts = self.each("GETRANGE", keys, &[0, part - 1]).await?;
         let parts = parts.into_iter().map(value).collect::<Result<Vec<_>, _>>()?;
@@ -227,7 +227,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// A reply that is an error becomes one of ours, in the server's words.
+/// Turns an error reply into a failure with the server's own text.
 fn own_error(reply: Value) -> Result<Value, Failure> {
     match reply {
         Value::ServerError(error) => Err(Failure::Reply(match error.details() {
@@ -258,7 +258,7 @@ fn value(reply: Value) -> Result<Option<Bytes>, Failure> {
     }
 }
 
-/// What MGET makes of a value: nil if it is none that GET would give.
+/// The reply of MGET: nil for a value that GET would refuse.
 fn value_or_nil(reply: Value) -> Result<Option<Bytes>, Failure> {
     match reply {
         Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(None),
@@ -305,7 +305,7 @@ impl Upstream for RedisServer {
         Ok(count(self.one(&command).await?)? as u64)
     }
 
-    /// SCAN gives every key that is there all the while at least once.
+    /// SCAN returns every key that exists throughout the scan at least once.
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
         let mut cursor = b"0".to_vec();
         loop {
@@ -323,7 +323,7 @@ impl Upstream for RedisServer {
             };
             let keys = keys.into_iter().map(key).collect::<Result<Vec<_>, _>>()?;
             if chunks.send(keys).await.is_err() {
-                return Err(Failure::Store("nobody takes the keys of the scan".into()));
+                return Err(Failure::Store("the scan was abandoned".into()));
             }
             if next == b"0" {
                 return Ok(0);

@@ -1,4 +1,4 @@
-//! [`Replies`]: what waits until a client reads it.
+//! [`Replies`]: encoded replies that a client has not read yet.
 //!
 //! ```text
 //! ▶ chunk ▶ chunk ▶ ... ▶ tail       written from the left, added to on the right
@@ -16,7 +16,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use crate::reply::{Reply, Version};
 
-/// A value from here on is not copied.
+/// Values of at least this size are not copied.
 const LARGE: usize = 16 << 10;
 
 /// A tail of this many bytes becomes a chunk.
@@ -25,7 +25,7 @@ const CHUNK: usize = 64 << 10;
 /// Chunks that one write takes.
 const WRITTEN: usize = 16;
 
-/// Replies that wait until a client reads them.
+/// Encoded replies that a client has not read yet.
 pub(crate) struct Replies {
     pub(crate) version: Version,
     chunks: VecDeque<Bytes>,
@@ -109,7 +109,7 @@ impl Replies {
         Mark { chunks: self.chunks.len(), chunked: self.chunked, tail: self.tail.len() }
     }
 
-    /// Takes back what was added since a mark; nothing may have been written since.
+    /// Removes what was added since a mark. Nothing may have been written since.
     pub(crate) fn take_back(&mut self, mark: Mark) {
         if self.chunks.len() == mark.chunks {
             return self.tail.truncate(mark.tail);

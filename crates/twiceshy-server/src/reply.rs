@@ -1,5 +1,5 @@
-//! [`Reply`]: what a client is told. [`Replies`](crate::replies::Replies) has its bytes in
-//! either version of the protocol.
+//! [`Reply`]: the reply to a command. [`Replies`](crate::replies::Replies) encodes it in either
+//! version of the protocol.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ pub(crate) enum Version {
     Resp3,
 }
 
-/// What a client is told.
+/// The reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Nil,
@@ -34,7 +34,7 @@ impl Reply {
         Reply::Error(format!("ERR {reason}"))
     }
 
-    /// Why a command was not done; what a store said itself has its code already.
+    /// Why a command failed. A store's own error reply already has its code.
     pub(crate) fn failure(failure: Failure) -> Reply {
         match failure {
             Failure::Reply(text) => Reply::Error(text),

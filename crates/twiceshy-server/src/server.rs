@@ -1,4 +1,4 @@
-//! [`Server`] and [`serve`]: connections, how many, and their end.
+//! [`Server`] and [`serve`]: accepting, limiting and closing connections.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,15 +27,15 @@ use crate::session::Session;
 pub struct Server {
     /// What answers the commands.
     pub backend: Backend,
-    /// What a client may ask for.
+    /// Limits on what a client may use.
     pub limits: Limits,
-    /// What a client has to say first.
+    /// The password that clients have to give first.
     pub password: Option<Password>,
     /// How long answers took.
     pub latency: Latencies,
     /// Connections and commands so far.
     pub traffic: Traffic,
-    /// Where TS.BACKUP makes its copies; nowhere, it is refused.
+    /// Where TS.BACKUP makes its copies; without it, TS.BACKUP is refused.
     pub backup_dir: Option<PathBuf>,
     /// When it was made.
     pub started: Instant,
@@ -44,7 +44,7 @@ pub struct Server {
     pub(crate) log: Log,
 }
 
-/// Lines of the log that clients can cause.
+/// Log lines that clients can cause.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) wrong_password: Quiet,
@@ -63,7 +63,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Connections that were served or are.
+    /// Connections served so far, open ones included.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
@@ -76,7 +76,7 @@ impl Traffic {
         self.accepted() - closed
     }
 
-    /// Connections that were turned away: there were too many.
+    /// Connections refused because there were too many.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
@@ -113,21 +113,21 @@ impl Server {
         }
     }
 
-    /// Bytes that connections take together, beyond 64 KiB for each of them.
+    /// Memory of all connections together in bytes, beyond 64 KiB each.
     #[must_use]
     pub fn memory_of_clients(&self) -> usize {
         self.memory.taken()
     }
 }
 
-/// How long connections may take to end when the server stops.
+/// How long connections may take to close when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How long to wait when there are no files left for connections.
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
-/// Answers the connections of a listener until `shutdown` is done. Requests that
-/// have come are answered then, and connections closed.
+/// Serves the connections of a listener until `shutdown` completes. Requests received by then
+/// are still answered, and connections are closed.
 pub async fn serve(listener: TcpListener, server: Arc<Server>, shutdown: impl Future<Output = ()>) {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let mut shutdown = std::pin::pin!(shutdown);
@@ -179,7 +179,7 @@ impl Drop for Closed<'_> {
     }
 }
 
-/// Says why, if that can be said without waiting.
+/// Sends the reason, if that is possible without waiting.
 fn refuse(socket: TcpStream) {
     let mut replies = Replies::default();
     replies.reply(Reply::error("max number of clients reached"));

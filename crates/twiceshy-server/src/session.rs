@@ -5,14 +5,13 @@
 //!                     writes in a row:   one set_many
 //! ```
 //!
-//! Whatever has been read is answered before the next read, in order. Reading and
-//! writing go on at the same time, so that a client may send a long pipeline
-//! before it reads.
+//! All requests that have been read are answered, in order, before the next read. Reading and
+//! writing overlap, so a client may send a long pipeline before it reads.
 //!
-//! Nothing is fetched before there is room for it. When the replies that wait have
-//! reached their limit, the session stops where it is, in the middle of a row if need
-//! be, and goes on when the client has read them. What has no room even then, or for
-//! which all connections together have no memory, is refused.
+//! Nothing is fetched before there is room for it. When the unread replies reach their limit,
+//! the session pauses, in the middle of a batch if need be, until the client has read them.
+//! Requests whose replies would not fit even then, or for which all connections together have no
+//! memory left, are refused.
 
 mod room;
 #[cfg(test)]
@@ -247,7 +246,7 @@ impl<'a> Session<'a> {
             }),
             Ok(None) => None,
             Err(Unusable::Protocol(reason)) => {
-                self.closing = Some("what it sent is no request");
+                self.closing = Some("it sent something that is not a request");
                 Some(Err(Reply::error(format!("Protocol error: {reason}"))))
             }
             Err(Unusable::Foreign) => {
@@ -394,7 +393,7 @@ impl<'a> Session<'a> {
         done
     }
 
-    /// EXISTS, in as many look-ups as it takes.
+    /// EXISTS, in as many lookups as it takes.
     async fn exist(&mut self, keys: &[Bytes]) -> Result<usize, Failure> {
         let server = self.server;
         let mut found = 0;
@@ -405,7 +404,7 @@ impl<'a> Session<'a> {
         Ok(found)
     }
 
-    /// MGET, in as many look-ups as it takes.
+    /// MGET, in as many lookups as it takes.
     async fn mget(&mut self, keys: &[Bytes]) -> Result<(), NoRoom> {
         let start = self.replies.mark();
         self.replies.array(keys.len());

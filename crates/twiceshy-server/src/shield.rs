@@ -10,41 +10,37 @@
 //!               those that the store does not have
 //! ```
 //!
-//! The digests are in a local directory, and with them a file that says which
-//! store they are of. Keys that are added to the store behind the shield's back,
-//! without TS.ADDED, are **denied until the next resync**; keys that are removed behind
-//! its back cost a look-up each time until then.
+//! The digests are in a local directory, with a file that names their store. Keys that are added
+//! to the store without TS.ADDED **read as missing until the next resync**; keys that are
+//! removed without TS.REMOVED cost a lookup in the store each time until then.
 //!
-//! While the shield was not running anything may have been added. It therefore
-//! begins with a resync, and passes every look-up on until that is done
-//! ([`Shield::is_trusted`]); so it does while it is first built, if somebody asks.
+//! Keys may have been added while the shield was not running. It therefore begins with a resync,
+//! and passes every lookup on to the store until that is done ([`Shield::is_trusted`]).
 
 mod changes;
+mod lookups;
 mod origin;
 mod resync;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod writes;
 
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
+use twiceshy::Guard;
 use twiceshy::guard::Store as _;
 use twiceshy::store::{Durability, Options, Redb, SidecarStore};
-use twiceshy::{Digest, Guard};
 
-use crate::backend::{Failure, Fetched};
+use crate::backend::Failure;
 use crate::backups::Backups;
 use crate::blocking::blocking;
-use crate::turns::in_turns;
 use crate::upstream::Upstream;
 
 use changes::Changes;
@@ -55,18 +51,18 @@ pub use resync::Resynced;
 /// How a shield is opened.
 #[derive(Clone, Debug)]
 pub struct ShieldOptions {
-    /// Where its digests are; made if it is not there.
+    /// The directory of its digests; created if it does not exist.
     pub directory: PathBuf,
-    /// How long after a resync the next one begins. `None`: never.
+    /// The pause between two resyncs. `None`: no more resyncs.
     pub resync: Option<Duration>,
-    /// Whether it begins with one. Without, keys that were added while it was not
-    /// running are denied: only for stores that nobody else writes to. What it is told
-    /// of then waits for the disk. After a run without a clean end, and when the files
-    /// were restored from a copy, there is one all the same.
+    /// Whether to begin with a resync. Without it, keys that were added while the shield was not
+    /// running read as missing, so turn it off only for stores that have no other writer.
+    /// Changes then wait for the disk. After an unclean stop, and when the files were restored
+    /// from a copy, the shield resyncs all the same.
     pub resync_at_start: bool,
 }
 
-/// A filter in front of somebody else's store.
+/// A filter in front of an external store.
 pub struct Shield<U: Upstream> {
     inner: Arc<Inner<U>>,
     resyncs: JoinHandle<()>,
@@ -78,13 +74,13 @@ struct Inner<U> {
     changes: Arc<Changes>,
     origin: Mutex<Origin>,
     backups: Backups,
-    /// Whether the filter knows every key, as far as it was told.
+    /// Whether the filter has every key that the shield knows of.
     trusted: AtomicBool,
-    /// Keys that the store was asked for.
+    /// Keys looked up in the store.
     asked: AtomicU64,
-    /// Whose turn it is to resync.
+    /// Held by the running resync.
     resyncing: Arc<tokio::sync::Mutex<()>>,
-    /// A resync that goes on should not.
+    /// Tells a running resync to stop.
     stopping: AtomicBool,
     /// Resyncs so far.
     seed: AtomicU64,
@@ -95,18 +91,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl<U: Upstream> Shield<U> {
-    /// Opens the sidecar of a store. A new one is built from the store before this
-    /// returns; `progress` is told how many keys of about how many are done.
+    /// Opens the sidecar of a store. A new one is built from the store before this returns;
+    /// `progress` receives the number of keys done and about how many there are.
     ///
     /// # Errors
-    /// When the directory is of another store, or is no sidecar, or the store is
-    /// down and the sidecar not built yet.
+    /// When the directory belongs to another store or is not a sidecar, or when the store is
+    /// down before the sidecar is built.
     pub async fn open(
         upstream: U,
         options: &ShieldOptions,
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Self, Failure> {
-        // What a loss of power takes away a resync at the next start brings back.
+        // A resync at the next start restores what a loss of power takes away.
         let durable = !options.resync_at_start;
         let durability = if durable { Durability::Power } else { Durability::Process };
         let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
@@ -117,7 +113,7 @@ impl<U: Upstream> Shield<U> {
             let mut origin = Origin::open(&directory, origin)?;
             let mut found = origin.state();
             if found != State::Partial {
-                // Before anything is written: until a clean stop nobody trusts it.
+                // Before anything is written: it is not trusted until a clean stop.
                 origin.set(State::Loose)?;
             }
             let sidecar: SidecarStore = store
@@ -164,130 +160,25 @@ impl<U: Upstream> Shield<U> {
         Ok(Shield { inner, resyncs })
     }
 
-    /// Whether the filter is asked at all: not before the first resync.
+    /// Whether the filter answers lookups: not before the first resync.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.inner.is_trusted()
     }
 
-    /// Keys that the store was asked for.
+    /// Keys looked up in the store.
     #[must_use]
     pub fn asked(&self) -> u64 {
         self.inner.asked.load(Ordering::Relaxed)
     }
 
-    /// Makes the filter know what the store has, now.
+    /// Brings the filter up to date with the store now.
     ///
     /// # Errors
-    /// When the store or the sidecar failed. Some keys are known then that were not
-    /// before, and none is forgotten that the store has.
+    /// When the store or the sidecar fails. Some new keys may have been added by then, and no
+    /// key of the store is forgotten.
     pub async fn resync(&self) -> Result<Resynced, Failure> {
         self.inner.resync(|_, _| ()).await
-    }
-
-    pub(crate) async fn get_many(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
-        self.values(keys, async |passed| self.inner.upstream.values(passed, most).await).await
-    }
-
-    /// MGET: nil also for what GET would refuse. That the store has it after all does
-    /// the filter no harm: it knows the key.
-    pub(crate) async fn get_many_or_nil(
-        &self,
-        keys: &[Bytes],
-        most: usize,
-    ) -> Result<Fetched, Failure> {
-        let upstream = &self.inner.upstream;
-        self.values(keys, async |passed| upstream.values_or_nil(passed, most).await).await
-    }
-
-    async fn values(
-        &self,
-        keys: &[Bytes],
-        ask: impl AsyncFnOnce(&[Bytes]) -> Result<Fetched, Failure>,
-    ) -> Result<Fetched, Failure> {
-        let (mut places, mut passed) = self.inner.passed(keys);
-        if places.is_empty() {
-            return Ok(Fetched { values: vec![None; keys.len()], next: None });
-        }
-        let Fetched { values, next } = ask(&passed).await?;
-        // The answer ends before the first key for whose value there was no room.
-        let answered = places.get(values.len()).copied().unwrap_or(keys.len());
-        places.truncate(values.len());
-        passed.truncate(values.len());
-        let values = self.inner.answered(answered, (places, passed), values, Option::is_some)?;
-        Ok(Fetched { values, next })
-    }
-
-    pub(crate) async fn exists(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let inner = &self.inner;
-        let passed = inner.passed(keys);
-        if passed.0.is_empty() {
-            return Ok(0);
-        }
-        let found = inner.upstream.exist(&passed.1).await?;
-        let found = inner.answered(keys.len(), passed, found, |found| *found)?;
-        Ok(found.into_iter().filter(|found| *found).count())
-    }
-
-    pub(crate) async fn set_many(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
-        let upstream = &self.inner.upstream;
-        if !U::WRITES {
-            return upstream.set(records).await;
-        }
-        let mut keys = Vec::with_capacity(records.len());
-        in_turns(records, |some| keys.extend(some.iter().map(|(key, _)| key.clone()))).await;
-        // Until the store has answered.
-        let adding = self.inner.changes.add(self.inner.digests(&keys).await).await;
-        self.inner.add_keys(keys).await?;
-        let stored = upstream.set(records).await;
-        if stored.is_err() {
-            adding.may_come_late().await;
-        }
-        adding.finish().await;
-        stored
-    }
-
-    pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
-        if !U::WRITES {
-            return upstream.remove(keys).await;
-        }
-        let removal = changes.remove(self.inner.digests(keys).await).await;
-        let removed = upstream.remove(keys).await?;
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            Ok(removal.finish(|_| true, |digests| inner.sidecar.removed_many(digests))?)
-        })
-        .await?;
-        Ok(removed)
-    }
-
-    pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let keys = self.inner.canonical_or_refused(keys).await?;
-        let adding = self.inner.changes.announce(self.inner.digests(&keys).await).await;
-        let added = self.inner.add_keys(keys).await;
-        adding.finish().await;
-        added
-    }
-
-    pub(crate) async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
-        let keys = self.inner.canonical_or_refused(keys).await?;
-        let digests = self.inner.digests(&keys).await;
-        let removal = changes.remove(digests.clone()).await;
-        let still_there = upstream.exist(&keys).await?;
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let gone: HashSet<Digest> = digests
-                .into_iter()
-                .zip(still_there)
-                .filter(|(_, there)| !there)
-                .map(|(digest, _)| digest)
-                .collect();
-            let forget = |digests: &[Digest]| inner.sidecar.removed_many(digests);
-            Ok(removal.finish(|digest| gone.contains(digest), forget)?)
-        })
-        .await
     }
 
     pub(crate) async fn snapshot(&self) -> Result<(), Failure> {
@@ -310,7 +201,7 @@ impl<U: Upstream> Shield<U> {
         &self.inner.backups
     }
 
-    /// As far as the filter knows.
+    /// The number of keys that the filter has.
     pub(crate) fn count(&self) -> Result<u64, Failure> {
         let count = self.guard().store().count();
         Ok(count.map_err(twiceshy::guard::Error::Read)?)
@@ -320,14 +211,14 @@ impl<U: Upstream> Shield<U> {
         self.inner.sidecar.guard()
     }
 
-    /// Leaves a snapshot, and all that the filter was told of on disk.
+    /// Writes a snapshot and closes the sidecar.
     pub(crate) async fn close(mut self) -> Result<(), Failure> {
         self.resyncs.abort();
-        // However it ended.
+        // Its result does not matter.
         let _ = (&mut self.resyncs).await;
         let inner = Arc::clone(&self.inner);
         drop(self);
-        // What nobody waits for any more may still be at work.
+        // Abandoned work may still be running.
         inner.stopping.store(true, Ordering::Relaxed);
         inner.backups.stop();
         drop(inner.resyncing.lock().await);
@@ -335,7 +226,7 @@ impl<U: Upstream> Shield<U> {
             inner.backups.wait();
             match Arc::try_unwrap(inner) {
                 Ok(inner) => inner.close(),
-                // A write whose client did not wait still has it; the next start resyncs.
+                // An abandoned write still has it; the next start resyncs.
                 Err(inner) => Ok(inner.sidecar.snapshot()?),
             }
         })
@@ -376,7 +267,7 @@ impl<U: Upstream> Inner<U> {
     }
 
     fn origin(&self) -> MutexGuard<'_, Origin> {
-        // It says what was written last, whoever panicked.
+        // It has what was written last, also after a panic.
         self.origin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -385,109 +276,12 @@ impl<U: Upstream> Inner<U> {
         let trusted = self.is_trusted();
         let mut origin = self.origin.into_inner().unwrap_or_else(PoisonError::into_inner);
         let generation = self.sidecar.close()?;
-        // Without a resync it is what the run before has left.
+        // Without a resync it is as the previous run left it.
         if trusted { origin.settle(generation) } else { Ok(()) }
-    }
-
-    /// The keys that the store has to be asked for, and their places.
-    fn passed(&self, keys: &[Bytes]) -> (Vec<usize>, Vec<Bytes>) {
-        let mut canonical: Vec<(usize, Cow<'_, Bytes>)> = Vec::with_capacity(keys.len());
-        for (place, key) in keys.iter().enumerate() {
-            canonical.extend(self.upstream.canonical(key).map(|key| (place, key)));
-        }
-        let owned = |(place, key): (usize, Cow<'_, Bytes>)| (place, key.into_owned());
-        if !self.is_trusted() {
-            return canonical.into_iter().map(owned).unzip();
-        }
-        let maybe = match &canonical[..] {
-            // Asking for one key at a time needs no lists.
-            [(_, key)] => vec![self.sidecar.guard().contains(&key[..])],
-            canonical => {
-                let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();
-                self.sidecar.contains_many(&keys)
-            }
-        };
-        let all = canonical.into_iter().zip(maybe);
-        all.filter(|(_, maybe)| *maybe).map(|(asked, _)| owned(asked)).unzip()
-    }
-
-    /// Merges the store's answers with the filter's, in the order of all `count` keys. The
-    /// filter adapts to the keys that the store does not have.
-    fn answered<T: Clone + Default>(
-        &self,
-        count: usize,
-        (places, keys): (Vec<usize>, Vec<Bytes>),
-        found: Vec<T>,
-        is_there: impl Fn(&T) -> bool,
-    ) -> Result<Vec<T>, Failure> {
-        self.asked.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        let mut answers = vec![T::default(); count];
-        for ((place, key), found) in places.into_iter().zip(keys).zip(found) {
-            if !is_there(&found) {
-                // The answer stands, whether or not the filter can adapt.
-                let _ = self.sidecar.guard().adapt(key);
-            }
-            answers[place] = found;
-        }
-        Ok(answers)
-    }
-
-    /// Adds keys to the filter; returns how many it did not know. Most that are
-    /// stored again are known: that is a read, and no write.
-    async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
-        /// Reading for more keys takes so long that others notice.
-        const FEW: usize = 64;
-        if keys.len() <= FEW {
-            self.retain_unknown(&mut keys)?;
-            if keys.is_empty() {
-                return Ok(0);
-            }
-        }
-        let inner = Arc::clone(self);
-        blocking(move || {
-            inner.retain_unknown(&mut keys)?;
-            Ok(inner.sidecar.added_many(&keys)?)
-        })
-        .await
-    }
-
-    fn retain_unknown(&self, keys: &mut Vec<Bytes>) -> Result<(), Failure> {
-        let mut unknown = Ok(());
-        keys.retain(|key| match self.sidecar.exists(self.sidecar.digest(key)) {
-            Ok(known) => !known,
-            Err(error) => {
-                unknown = Err(error);
-                false
-            }
-        });
-        Ok(unknown?)
-    }
-
-    async fn digests(&self, keys: &[Bytes]) -> Vec<Digest> {
-        let mut digests = Vec::with_capacity(keys.len());
-        in_turns(keys, |some| digests.extend(some.iter().map(|key| self.sidecar.digest(key))))
-            .await;
-        digests
-    }
-
-    async fn canonical_or_refused(&self, keys: &[Bytes]) -> Result<Vec<Bytes>, Failure> {
-        let mut canonical = Vec::with_capacity(keys.len());
-        in_turns(keys, |some| {
-            let some = some.iter().filter_map(|key| self.upstream.canonical(key));
-            canonical.extend(some.map(Cow::into_owned));
-        })
-        .await;
-        if canonical.len() == keys.len() {
-            return Ok(canonical);
-        }
-        Err(Failure::Refused(format!(
-            "one of the keys cannot be in the store: {}",
-            self.upstream.origin()
-        )))
     }
 }
 
-/// Resyncs: until one is done if none was, and then now and then.
+/// Resyncs until the first one has succeeded, and then at regular intervals.
 async fn keep_synced<U: Upstream>(inner: Arc<Inner<U>>, every: Option<Duration>) {
     let mut pause = Duration::ZERO;
     while !inner.is_trusted() {
@@ -510,13 +304,12 @@ fn log(resynced: Result<Resynced, Failure>) {
     }
 }
 
-/// The file that goes with a copy of a shield's directory that nobody has open: its name
-/// and its text.
+/// The file that goes with a copy of a shield's directory that is not open: its name and text.
 pub(crate) fn loose_copy(directory: &Path) -> Option<(&'static str, String)> {
     origin::of_a_copy_of(directory)
 }
 
-/// Why a sidecar was not opened, and what to do if the power was lost.
+/// Why a sidecar could not be opened, and what to do after a loss of power.
 fn not_opened(error: &twiceshy::store::Error, directory: &Path, found: State) -> Failure {
     let remedy = match (error, found) {
         (twiceshy::store::Error::Engine { doing: "open", .. }, State::Loose | State::Partial) => {

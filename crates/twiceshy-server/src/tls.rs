@@ -1,4 +1,4 @@
-//! TLS to the stores: which certificates are trusted, and what an error means.
+//! TLS to the stores: which certificates are trusted, and what errors mean.
 //!
 //! A certificate is always verified, chain and name. Encryption alone does not stop an
 //! attacker on the network, who can pretend to be the store.
@@ -22,7 +22,7 @@ pub struct Authorities {
 }
 
 impl Authorities {
-    /// Those of a file in PEM.
+    /// The authorities in a PEM file.
     ///
     /// # Errors
     /// [`Failure::Refused`] if it cannot be read or has no certificate.
@@ -77,12 +77,12 @@ fn of_the_system() -> RootCertStore {
 /// client of Redis has no other way to be told.
 pub(crate) fn choose_cryptography() {
     if CryptoProvider::get_default().is_none() {
-        // Somebody else may have chosen meanwhile: as good.
+        // If other code has already chosen, that is fine.
         let _ = ring::default_provider().install_default();
     }
 }
 
-/// The reason of a connection that failed, with what to do where TLS is in the way.
+/// Why a connection failed, and what to do if TLS is the cause.
 ///
 /// By the words, since the client of Redis does not hand out the error itself.
 pub(crate) fn explained(reason: String) -> String {

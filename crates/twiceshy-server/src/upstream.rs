@@ -1,4 +1,4 @@
-//! [`Upstream`]: somebody else's store, as a [`Shield`](crate::Shield) needs it.
+//! [`Upstream`]: an external store, as a [`Shield`](crate::Shield) needs it.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -14,27 +14,27 @@ use crate::backend::{Failure, Fetched};
 /// A store that stays as it is. It answers lookups, and takes writes if [`Upstream::WRITES`].
 ///
 /// Keys are in the form of [`Upstream::canonical`]. An answer that does not come in time is a
-/// [`Failure::Upstream`]: every wait has an end.
+/// [`Failure::Upstream`].
 pub trait Upstream: Send + Sync + 'static {
-    /// Whether it takes writes from here; if not, they are refused with its words.
+    /// Whether it accepts writes through the shield.
     const WRITES: bool;
 
-    /// Which store this is, without passwords. Two stores differ in it.
+    /// Identifies the store, without passwords.
     fn origin(&self) -> String;
 
-    /// The one form of a key that the filter is asked for; `None` if the store
-    /// cannot have it.
+    /// The canonical form of a key, which the filter knows; `None` if the store cannot have such
+    /// a key.
     fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>>;
 
-    /// The values of keys, as many as have at most `most` bytes together. No more than
-    /// that is ever asked for at once, since the store may have values of any size.
+    /// The values of as many keys as fit in `most` bytes together. No more is requested at once,
+    /// since the store may have values of any size.
     fn values(
         &self,
         keys: &[Bytes],
         most: usize,
     ) -> impl Future<Output = Result<Fetched, Failure>> + Send;
 
-    /// The values of keys for MGET: nil also for what GET would refuse.
+    /// The values of keys for MGET, with nil also for values that GET would refuse.
     fn values_or_nil(
         &self,
         keys: &[Bytes],
@@ -46,17 +46,17 @@ pub trait Upstream: Send + Sync + 'static {
     /// Whether keys are stored.
     fn exist(&self, keys: &[Bytes]) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send;
 
-    /// How many keys there are, more or less.
+    /// About how many keys there are.
     fn estimate(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
 
-    /// Sends every key that is stored from now until the end; of those that come
-    /// or go meanwhile perhaps some. Returns how many rows had no key.
+    /// Sends every key that is stored throughout the scan, and perhaps keys that are added or
+    /// removed meanwhile. Returns how many rows had no key.
     fn scan(
         &self,
         chunks: mpsc::Sender<Vec<Bytes>>,
     ) -> impl Future<Output = Result<u64, Failure>> + Send;
 
-    /// Stores records, the later of two with one key last.
+    /// Stores records; of two with the same key the later one wins.
     fn set(&self, records: &[(Bytes, Bytes)]) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Removes keys; returns how many were stored.
@@ -66,15 +66,15 @@ pub trait Upstream: Send + Sync + 'static {
 /// Keys of one chunk of a scan.
 pub(crate) const CHUNK: usize = 1 << 14;
 
-/// The most keys in one question to a store; larger requests are cut.
+/// The most keys in one request to a store; larger requests are split.
 pub(crate) const ASKED: usize = 1 << 10;
 
 /// The pause after a failure: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A connection that is made when it is needed, and again when it was lost. While the store
-/// is down, most requests fail at once, and now and then one tries to connect.
+/// A connection that is made when it is needed, and remade when it is lost. While the store is
+/// down, most requests fail at once, and occasionally one tries to connect.
 pub(crate) struct Link<C> {
     /// Held while one request connects; the others wait for the outcome.
     state: Mutex<State<C>>,

@@ -1,12 +1,12 @@
-//! [`Watch`]: what the server counts, once a second, for the page.
+//! [`Watch`]: reads the server's counts once a second, for the page.
 //!
 //! ```text
 //! every second: counts of guard and server ─▶ rates      180 of them, the charts
 //!                                          └▶ moments    11: what is "now"
 //! ```
 //!
-//! Looking costs the server the same however many pages are open: all of them see
-//! the last second's numbers.
+//! The cost does not depend on the number of open pages: all of them show the last second's
+//! numbers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,16 +19,16 @@ use twiceshy::guard::GuardStats;
 use crate::latency::Timed;
 use crate::server::Server;
 
-/// Between two looks.
+/// The time between two readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Seconds that the charts go back.
+/// Seconds shown in the charts.
 const HISTORY: usize = 180;
 
-/// Seconds that "now" is the mean of.
+/// Seconds that "now" is averaged over.
 const NOW: usize = 10;
 
-/// Groups of neighbouring shards that are told apart.
+/// The most groups of neighbouring shards on the heat map.
 const GROUPS: usize = 64;
 
 /// The numbers of a server, second by second.
@@ -54,7 +54,7 @@ struct Moment {
 /// What happened in a second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Rates {
-    /// Keys asked for.
+    /// Lookups.
     pub queries: f64,
     /// Lookups answered "absent" without a read of the store.
     pub reads_avoided: f64,
@@ -65,14 +65,14 @@ pub struct Rates {
     /// Estimated false positives of a filter that does not adapt: those that occurred, plus
     /// [`GuardStats::reads_avoided_by_adapting`]. A lower bound, as that is one.
     pub without_adaptation: f64,
-    /// Blocks that had spent their budget.
+    /// Blocks whose budget was spent.
     pub spent: f64,
 }
 
 impl Rates {
     fn between(earlier: &GuardStats, later: &GuardStats, seconds: f64) -> Self {
         let per_second = |count: fn(&GuardStats) -> u64| {
-            // Counts that are put together while others count may lag.
+            // Counts that are summed up while others count may lag.
             let difference = count(later).saturating_sub(count(earlier));
             (difference as f64 / seconds * 10.0).round() / 10.0
         };
@@ -100,7 +100,7 @@ pub struct Report {
     pub uptime: u64,
     /// Counts since the start.
     pub total: Totals,
-    /// Memory of the whole process in bytes, where the system tells.
+    /// Resident memory of the process in bytes, where the system reports it.
     pub process_bytes: Option<u64>,
     /// Connections that are open.
     pub connections: u64,
@@ -184,7 +184,7 @@ pub struct Group {
 }
 
 impl Watch {
-    /// Begins to look at a server.
+    /// Starts to watch a server.
     #[must_use]
     pub fn new(server: Arc<Server>) -> Self {
         let first = Moment::of(&server);
@@ -192,13 +192,13 @@ impl Watch {
         Watch { server, seen: Mutex::new(seen) }
     }
 
-    /// The server that it looks at.
+    /// The watched server.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Looks every second, for as long as it is polled.
+    /// Reads the counts every second, for as long as it is polled.
     pub async fn run(&self) {
         let mut ticks = interval(SECOND);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -210,7 +210,7 @@ impl Watch {
         }
     }
 
-    /// Takes the numbers of this moment.
+    /// Reads the counts now.
     pub fn look(&self) {
         let moment = Moment::of(&self.server);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +226,7 @@ impl Watch {
         }
     }
 
-    /// What the page shows, as of the last look.
+    /// What the page shows, as of the last reading.
     #[must_use]
     pub fn report(&self) -> Report {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -312,7 +312,7 @@ impl Moment {
     }
 }
 
-/// Resident memory of this process, where the system tells.
+/// Resident memory of this process, where the system reports it.
 pub(crate) fn process_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

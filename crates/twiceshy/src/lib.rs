@@ -8,10 +8,14 @@ pub mod store;
 pub use twiceshy_filters as filters;
 pub use twiceshy_filters::{Adapted, Digest, KeyHasher, RemoteError, Spec};
 
+#[doc(inline)]
 pub use filter::{Filter, Frozen, Key};
+#[doc(inline)]
 pub use guard::{Guard, Sidecar};
+#[doc(inline)]
 pub use store::{Error, Result};
 #[cfg(feature = "redb")]
+#[doc(inline)]
 pub use store::{open, open_sidecar};
 
 /// The examples of the repository's README, which is not part of the package.

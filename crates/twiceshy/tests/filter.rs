@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use random::Random;
-use twiceshy::filter::DEFAULT_RATE;
+use twiceshy::filter::{DEFAULT_RATE, Kind};
 use twiceshy::{Filter, Frozen, KeyHasher};
 
 fn hasher(seed: u8) -> KeyHasher {
@@ -24,9 +24,12 @@ fn filters() -> Vec<(String, Filter)> {
         for rate in [0.9, 0.2, 0.01] {
             for exceptions in [0.0, 0.01, 8.0, 200.0] {
                 let builder = Filter::builder().capacity(capacity).rate(rate);
-                let filter = builder.exceptions(exceptions).hasher(hasher(3)).build();
-                let name = format!("capacity {capacity}, rate {rate}, exceptions {exceptions}");
-                filters.push((name, filter.expect("good numbers")));
+                let builder = builder.exceptions(exceptions).hasher(hasher(3));
+                for kind in [Kind::Plain, Kind::Rsqf] {
+                    let filter = builder.clone().kind(kind).build().expect("good numbers");
+                    let sizes = format!("capacity {capacity}, rate {rate}");
+                    filters.push((format!("{kind:?}, {sizes}, exceptions {exceptions}"), filter));
+                }
             }
         }
     }
@@ -106,10 +109,12 @@ fn a_stored_key_is_never_denied() {
 #[test]
 fn the_rate_is_kept_also_by_a_chain() {
     const ASKED: u64 = 200_000;
-    for rate in [0.9, 0.5, 0.25, 0.1, 0.01, DEFAULT_RATE] {
+    let rates = [0.9, 0.5, 0.25, 0.1, 0.01, DEFAULT_RATE];
+    let kinds = [Kind::Plain, Kind::Rsqf];
+    for (kind, rate) in kinds.into_iter().flat_map(|kind| rates.map(|rate| (kind, rate))) {
         for (times, capacity) in [(1, 30_000), (33, 1000)] {
             let builder = Filter::builder().capacity(capacity).rate(rate).hasher(hasher(1));
-            let mut filter = builder.build().expect("good numbers");
+            let mut filter = builder.kind(kind).build().expect("good numbers");
             filter.extend(0..times * capacity);
             let asked = (0..ASKED).filter(|number| filter.contains(number + (1 << 40)));
             let (wrong, mean) = (asked.count() as f64, rate * ASKED as f64);

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use twiceshy::filter::Kind;
 use twiceshy::{Filter, Frozen, Key, KeyHasher};
 
 /// Keys of every kind, encoded.
@@ -17,8 +18,8 @@ fn stored() -> Vec<Vec<u8>> {
 }
 
 /// A chain, with exceptions.
-fn filter() -> Filter {
-    let builder = Filter::builder().capacity(20).rate(0.2).exceptions(100.0);
+fn filter(kind: Kind) -> Filter {
+    let builder = Filter::builder().kind(kind).capacity(20).rate(0.2).exceptions(100.0);
     let mut filter = builder.hasher(KeyHasher::keyed(*b"a golden secret.")).build().expect("good");
     filter.extend(stored());
     for key in 1000..1040u64 {
@@ -45,7 +46,7 @@ const MAYBE: usize = 302;
 
 #[test]
 fn a_filter_of_every_version_loads() {
-    let bytes = golden("v1-filter.twiceshy", || filter().to_bytes());
+    let bytes = golden("v1-filter.twiceshy", || filter(Kind::Plain).to_bytes());
     let loaded = Filter::from_bytes(&bytes).expect("a file of an old version");
     loaded.check().expect("all in order");
     let stats = loaded.stats();
@@ -61,7 +62,7 @@ fn a_filter_of_every_version_loads() {
 
 #[test]
 fn a_frozen_filter_of_every_version_loads() {
-    let bytes = golden("v1-frozen.twiceshy", || filter().freeze().to_bytes());
+    let bytes = golden("v1-frozen.twiceshy", || filter(Kind::Plain).freeze().to_bytes());
     let loaded = Frozen::from_bytes(&bytes).expect("a file of an old version");
     loaded.check().expect("all in order");
     let stats = loaded.stats();
@@ -71,7 +72,19 @@ fn a_frozen_filter_of_every_version_loads() {
     assert!(loaded.to_bytes() == bytes, "what was read is written again");
 }
 
-/// A file with a secret is not for everybody, also where it replaces one that was; and files that a crash has left beside it stay, whoever they belong to.
+/// The layers of a file name their kind.
+#[test]
+fn a_quotient_filter_of_every_version_loads() {
+    let bytes = golden("v1-filter-rsqf.twiceshy", || filter(Kind::Rsqf).to_bytes());
+    let loaded = Filter::from_bytes(&bytes).expect("a file of an old version");
+    loaded.check().expect("all in order");
+    assert!(loaded.to_bytes() == bytes, "what was read is written again");
+    assert!(stored().iter().all(|key| loaded.contains(key)));
+    assert!(!(1000..1040).any(|key| loaded.contains(key)));
+}
+
+/// A file with a secret is not for everybody, even where it replaces one that was. Files that
+/// a crash left beside it stay.
 #[cfg(unix)]
 #[test]
 fn a_secret_is_not_for_everybody() {

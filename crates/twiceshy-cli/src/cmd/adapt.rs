@@ -1,4 +1,4 @@
-//! `twiceshy adapt`: the filter's mistakes, told to it.
+//! `twiceshy adapt`: reports false positives to a filter.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -14,23 +14,23 @@ use crate::loaded::Loaded;
 use crate::saved::Saved;
 use crate::table::count;
 
-/// Tells a filter of keys that it answered "maybe" and that are not there.
+/// Reports false positives to a filter: keys that it answered "maybe" and that are not stored.
 ///
-/// The filter changes so that it answers "absent" to them, and is saved: FILE is
-/// replaced whole, by a rename, or not at all, and those who read it meanwhile see the
-/// old filter. While somebody else builds or adapts it, this is an error at once; if
-/// somebody has copied another file to its place since it was read, nothing is saved.
-/// Keys of the list that are stored after all stay stored, and are counted, as are its
-/// blank lines. Lists are read as by 'twiceshy build': gzip and zstd, LF and CRLF.
+/// The filter changes so that it answers "absent" to them, and is saved. FILE is replaced by a
+/// rename, as a whole or not at all; readers see the old filter until then. If another process
+/// is building or adapting FILE, the command fails at once; if FILE was replaced since it was
+/// read, nothing is saved. Keys of the list that are stored after all stay stored, and are
+/// counted, as are blank lines. Lists are read as by 'twiceshy build': gzip and zstd, LF and
+/// CRLF.
 ///
-/// FILE has the digests of its keys, so it needs no list of them. With --keys you make
-/// sure that FILE is the filter of exactly these keys: if not, nothing is changed. A FILE that
-/// was built with --never has no digests, and needs --keys to tell stored keys from others. One
-/// that was built with --frozen stays as it is.
+/// FILE has the digests of its keys, so it needs no list of them. --keys verifies that FILE is
+/// the filter of exactly these keys; if not, nothing is changed. A FILE that was built with
+/// --never has no digests, and needs --keys to tell stored keys from others. One that was built
+/// with --frozen cannot be adapted.
 ///
-/// Exit code: 0; 1 if a key of the list is still answered "maybe" and is not stored (the
-/// filter does not adapt, or is too crowded: build it with another --spec); 2 if something
-/// went wrong: flags, a damaged file, other keys.
+/// Exit code: 0; 1 if a key of the list is still a false positive (the filter does not adapt, or
+/// is too crowded: build it with another --spec); 2 if the flags are wrong, a file is damaged,
+/// or the keys are not the filter's.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy adapt users.twiceshy --false-positives misses.txt
@@ -40,15 +40,15 @@ pub struct Args {
     /// File of the filter
     file: PathBuf,
 
-    /// File with keys that were answered "maybe" and are not there; '-' for standard input
+    /// File with keys that were answered "maybe" and are not stored; '-' for standard input
     #[arg(long, value_name = "LIST")]
     false_positives: PathBuf,
 
-    /// File with all stored keys, to be compared with FILE first; '-' for standard input
+    /// File with all stored keys, to compare with FILE first; '-' for standard input
     #[arg(long)]
     keys: Option<PathBuf>,
 
-    /// How the keys follow each other, in both lists
+    /// How the keys are separated, in both lists
     #[arg(long, value_enum, default_value_t = Format::Lines)]
     format: Format,
 
@@ -57,13 +57,13 @@ pub struct Args {
     json: bool,
 }
 
-/// Some keys are as wrong as before.
+/// Some keys are still false positives.
 const UNFIXED: u8 = 1;
 
 /// The version of the report as scripts know it.
 const SCHEMA: &str = "twiceshy.adapt.v1";
 
-/// How often a key is told that comes back when others are told.
+/// How many times to report a key that becomes a false positive again when others are reported.
 const ROUNDS: usize = 8;
 
 /// What became of the keys of the list, each counted once. The names of the fields are
@@ -80,7 +80,7 @@ struct Report {
     saved: bool,
 }
 
-/// Tells and saves.
+/// Adapts the filter and saves it.
 ///
 /// # Errors
 /// A filter or keys that cannot be read, keys that are not the filter's, a file that
@@ -119,7 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if report.unfixed == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNFIXED) })
 }
 
-/// Tells a filter that has the digests of its keys, and gives its bytes.
+/// Adapts a filter that has the digests of its keys, and returns its bytes.
 fn adapt_keyed(
     hasher: KeyHasher,
     mut filter: AnyFilter,
@@ -133,7 +133,7 @@ fn adapt_keyed(
     Ok((report, KeyFilter::from_parts(hasher, filter).save()))
 }
 
-/// Tells a filter that has none. It would hide a stored key, if it were told of one.
+/// Adapts a filter that has none. Reporting a stored key would hide it.
 fn adapt_keyless(
     mut filter: Filter,
     keys: Option<&[Digest]>,
@@ -170,8 +170,8 @@ fn distinct(keys: Keys, hasher: &KeyHasher) -> Result<(Vec<Digest>, u64), Box<dy
     Ok((digests, blank_lines))
 }
 
-/// An error unless these are exactly the stored keys. A filter that is told of a
-/// stored key says so and stays as it is; one that was told of others is not saved.
+/// Returns an error unless these are exactly the stored keys. Reporting a stored key changes
+/// nothing; a filter to which other keys were reported is not saved.
 fn check_keys(filter: &mut AnyFilter, keys: &[Digest]) -> Result<(), Box<dyn Error>> {
     let mut missing = 0;
     for &key in keys {
@@ -189,7 +189,7 @@ fn check_keys(filter: &mut AnyFilter, keys: &[Digest]) -> Result<(), Box<dyn Err
     .into())
 }
 
-/// Tells the filter of all of them, and again of those that came back for others.
+/// Reports all keys, and again those that became false positives because of others.
 fn tell(filter: &mut AnyFilter, digests: &[Digest]) -> Result<Report, Box<dyn Error>> {
     let mut before = vec![false; digests.len()];
     filter.contains_many(digests, &mut before);

@@ -16,12 +16,11 @@ use crate::table::{Table, count, percent};
 
 /// Plays adversaries against filters: which filters can be made to fail?
 ///
-/// An adversary sees only answers. It knows how a filter works, but not the secret that
-/// turns keys into digests. It may look up, delete and insert keys, and the filter is
-/// told of every false positive. In the end the adversary names a key, and wins if that
-/// is a false positive. "rounds" and "telescoping" aim for a high rate instead: they win
-/// if the last round's rate is more than twice the filter's first-pass rate, beyond
-/// what chance explains (1e-6).
+/// An adversary sees only answers. It knows how a filter works, but not the secret that turns
+/// keys into digests. It may look up, delete and insert keys, and the filter adapts to every
+/// false positive. In the end the adversary names a key, and wins if that is a false positive.
+/// "rounds" and "telescoping" aim for a high rate instead: they win if the last round's rate is
+/// more than twice the filter's first-pass rate, beyond what chance explains (1e-6).
 ///
 /// Without an adversary, all of them play against all filters.
 ///
@@ -29,7 +28,7 @@ use crate::table::{Table, count, percent};
 /// 11.6 bits per key: 8 bits for quotient and broom filters (broom filters take more
 /// memory), cells of 11 bits for cuckoo filters.
 ///
-/// Exit code: 0 whichever side wins; 1 if a filter denied a stored key (a false negative);
+/// Exit code: 0 no matter which side wins; 1 if a filter denied a stored key (a false negative);
 /// 2 if the flags are wrong or no filter could take part.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -222,7 +221,7 @@ impl Args {
         self.filters.iter().flat_map(|entrants| entrants.0.iter().cloned()).collect()
     }
 
-    /// One game, shown as it goes on.
+    /// One game, shown while it runs.
     fn play(
         &self,
         attack: Attack,

@@ -29,9 +29,9 @@ use crate::table::{bytes, count};
 ///
 /// With --frozen or --never FILE has neither digests nor a secret beside it: it is as large as
 /// the filter, some 1.6 bytes per key, and has the secret in it. --frozen is for a file that is
-/// shipped to clients, who query it and change nothing. --never reads keys that are known to
-/// be absent, and fixes the filter until it answers "absent" to all of them: together with
-/// KEYS, a yes/no list.
+/// shipped to clients, who query it and change nothing. --never reads keys that are known to be
+/// absent, and adapts the filter until it answers "absent" to all of them: together with KEYS, a
+/// yes/no list.
 ///
 /// FILE is replaced by a rename, as a whole or not at all. If another process is building
 /// or adapting it, the command fails at once. Duplicate keys count once. Without any keys
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Which filter: a name, with parameters if you like
+    /// Which filter: a name, with optional parameters
     ///
     /// Names and parameters are those of the library's Spec, such as
     /// "telescoping:f=8", "extension", "cuckooing:f=12" or "broom:f=8". One more bit
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "spec")]
     rate: Option<f64>,
 
-    /// How the keys follow each other
+    /// How the keys are separated
     #[arg(long, value_enum, default_value_t = Format::Lines)]
     format: Format,
 
@@ -181,17 +181,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An error if there is surely no memory for a filter of that many keys, instead of the
-/// end of the process.
+/// Returns an error if a filter of that many keys cannot fit in memory, where allocating it
+/// would end the process.
 fn check_memory(capacity: usize) -> Result<(), String> {
-    /// A filter takes less than this for each key it has room for, with their digests; see
+    /// A filter with its digests takes less than this per key of its capacity; see
     /// `MemorySet::with_capacity`.
     const BYTES_PER_KEY: usize = 20;
     let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BYTES_PER_KEY));
-    room.map_err(|_| format!("no memory for a filter of {capacity} keys; give it less --capacity"))
+    room.map_err(|_| format!("no memory for a filter of {capacity} keys; lower --capacity"))
 }
 
-/// A filter of all digests; `progress` is told of the share that is in.
+/// A filter of all digests; `progress` receives the share that is done.
 fn build(
     spec: &Spec,
     capacity: usize,

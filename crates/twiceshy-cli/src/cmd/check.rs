@@ -1,4 +1,4 @@
-//! `twiceshy check`: is a store on disk intact, and what can be recovered of it?
+//! `twiceshy check`: verifies a store on disk, and recovers what is intact.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -87,7 +87,7 @@ struct Item {
 /// Verifies the directory, repairs it if asked to, and prints what was found.
 ///
 /// # Errors
-/// A directory that is no store, is in use or cannot be read; an output that is closed.
+/// A directory that is not a store, is in use or cannot be read; an output that is closed.
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let progress = Progress::new(0);
     progress.phase("checking");

@@ -1,4 +1,4 @@
-//! `twiceshy completions`: what a shell needs to complete verbs and flags.
+//! `twiceshy completions`: shell completions of verbs and flags.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -21,11 +21,11 @@ use crate::table::{bytes, count, percent};
 /// "maybe" to every digest that it stores. No secret is needed. A file that was built with
 /// --frozen or --never has no digests, and its secret in it.
 ///
-/// "minimum" is what any filter must spend for the same share of false positives, the
-/// logarithm of 1/share to the base 2; it is not enough to adapt.
+/// "minimum" is the least memory of any filter with the same false-positive rate, log2(1/rate)
+/// bits per key; adapting takes more.
 ///
-/// Exit code: 0 if the file is whole; 1 if it is damaged, no filter of ours, or not the
-/// secret's; 2 if it cannot be read.
+/// Exit code: 0 if the file is intact; 1 if it is damaged, not a twiceshy filter, or does not
+/// match its secret; 2 if it cannot be read.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy inspect users.twiceshy
@@ -39,7 +39,7 @@ pub struct Args {
     json: bool,
 }
 
-/// The file is no whole filter.
+/// The file is not an intact filter.
 const DAMAGED: u8 = 1;
 
 /// Widest bar of the histogram.
@@ -195,7 +195,7 @@ impl Report {
         lines.push(("in memory", bytes(self.filter_bytes)));
         if let (Some(bits), Some(minimum)) = (self.bits_per_key, self.minimum_bits_per_key) {
             let rate = percent(self.first_pass_rate);
-            lines.push(("bits a key", format!("{bits:.2}")));
+            lines.push(("bits per key", format!("{bits:.2}")));
             lines.push(("minimum", format!("{minimum:.2}, at {rate} false positives")));
         }
         lines.push(("adaptations", count(self.adaptations)));
@@ -215,8 +215,8 @@ impl Report {
     }
 }
 
-/// A bar for each count, on a scale of logarithms: the slots of most keys never adapt, and
-/// the few that did are what one wants to see.
+/// A bar for each count, on a logarithmic scale: most keys never adapt, and the few that do are
+/// of interest.
 fn histogram(counts: &[usize]) -> String {
     let scale = |count: usize| (count as f64 + 1.0).log2();
     let most = counts.iter().copied().max().map_or(1.0, scale);

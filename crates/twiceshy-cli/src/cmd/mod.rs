@@ -1,4 +1,4 @@
-//! The verbs, one a file: `Args` and `run`.
+//! The verbs, one per file: `Args` and `run`.
 
 pub mod adapt;
 pub mod attack;

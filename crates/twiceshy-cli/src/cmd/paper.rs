@@ -1,4 +1,4 @@
-//! `twiceshy paper`: the figures of the papers, measured again.
+//! `twiceshy paper`: reproduces the figures of the papers.
 
 use std::error::Error;
 use std::fs;
@@ -20,7 +20,7 @@ use twiceshy_lab::experiment::{Figure, Row, Setting, figures};
 use twiceshy_lab::report::{self, Page};
 use twiceshy_lab::workload::{self, KeyFile, Recording};
 
-/// Measures the papers' figures again, and says whether the results agree.
+/// Reproduces the papers' figures, and says whether the results agree.
 ///
 /// Every row (a mean over trials) is written to OUT/FIGURE.csv as soon as it is done.
 /// After Ctrl-C or a crash, run the command again: it measures only what is missing.
@@ -30,10 +30,10 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 /// It does not settle taf-5, whose times depend on what else the machine does, nor in
 /// taf-2 whether telescoping is better than swapping.
 ///
-/// A full run takes an estimated 4 to 10 CPU hours; it was never run as a whole. Each row
-/// has 4 to 10 trials, until its standard error is 2 % of the mean. Generated traces have
-/// a fifth of the papers' flows and packets, adversaries play against 2^16 slots, and a
-/// trial of uniform queries has at most 2 * 10^7.
+/// A full run takes an estimated 4 to 10 CPU hours (never run as a whole). Each row has 4 to 10
+/// trials, until its standard error is 2 % of the mean. Generated traces have a fifth of the
+/// papers' flows and packets, adversaries play against 2^16 slots, and a trial of uniform
+/// queries has at most 2 * 10^7.
 ///
 /// Rows depend on --quick, --trials, --seed and the inputs, and on nothing else.
 ///

@@ -1,4 +1,4 @@
-//! `twiceshy plan`: which filter to take, from the models alone.
+//! `twiceshy plan`: which filter to choose, by models alone.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -26,15 +26,14 @@ use crate::table::{Table, count, percent};
 /// reads the cell that it swaps with, and a cuckooing filter every key that it moves, 15
 /// to 25 per false positive.
 ///
-/// By default each absent key is asked for equally often, in random order; --zipf makes
-/// some popular. Skew helps filters that adapt and changes nothing for the others.
-/// Queries for stored keys cost every filter the same and are not counted.
+/// By default each absent key is queried equally often, in random order; --zipf makes some
+/// popular. Skew helps filters that adapt and changes nothing for the others. Queries for stored
+/// keys cost every filter the same and are not counted.
 ///
-/// With --hostile the queries come from an adversary that sees the answers and drops the
-/// keys that were answered right. A filter holds if it can adapt to every query; its rate
-/// then stays that of the first pass. Otherwise, in the end, every query is a false
-/// positive. "breaks at" is how many absent keys per stored key the adversary needs, up
-/// to 8192.
+/// With --hostile the queries come from an adversary that sees the answers and drops the keys
+/// that were answered "absent". A filter holds if it can adapt to every query; its rate then
+/// stays that of the first pass. Otherwise, in the end, every query is a false positive. "breaks
+/// at" is how many absent keys per stored key the adversary needs, up to 8192.
 ///
 /// Exit code: 0; 2 if the flags are wrong or no filter fits.
 #[derive(clap::Args)]
@@ -53,7 +52,7 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = memory_bits)]
     bits: f64,
 
-    /// Distinct absent keys that will be asked for, per stored key, up to 10000
+    /// Distinct absent keys that will be queried, per stored key, up to 10000
     #[arg(long, value_name = "A", value_parser = misses)]
     misses: f64,
 
@@ -192,7 +191,7 @@ impl Args {
         };
         writeln!(
             out,
-            "{} keys, at most {} bits per key; {} absent keys are asked for, {how}\n\n{table}\n{}",
+            "{} keys, at most {} bits per key; {} absent keys are queried, {how}\n\n{table}\n{}",
             count(self.keys),
             self.bits,
             count(absent),

@@ -14,21 +14,20 @@ use crate::loaded::Loaded;
 use crate::saved::Saved;
 use crate::table::count;
 
-/// Asks a filter for keys.
+/// Looks up keys in a filter.
 ///
-/// Each key is answered on a line of its own, "maybe" or "absent", a tab and the key,
-/// in the order of the questions. "absent" is certain. "maybe" is wrong for a small
-/// share of the absent keys: tell 'twiceshy adapt' of those.
+/// Prints a line per key, in order: "maybe" or "absent", a tab and the key. "absent" is certain.
+/// "maybe" is wrong for a small share of the absent keys: report those with 'twiceshy adapt'.
 ///
-/// KEYS may be compressed with gzip or zstd. The CR of CRLF is no part of a key, blank
-/// lines are skipped (--count counts them), and a NUL byte in a line is an error: use
-/// --format lp32 for keys of any bytes.
+/// KEYS may be compressed with gzip or zstd. The CR of CRLF is not part of a key, blank lines
+/// are skipped (--count counts them), and a NUL byte in a line is an error: use --format lp32
+/// for keys of any bytes.
 ///
-/// Keys are printed as they are; if yours have newlines, use --json. There a key that
-/// is no UTF-8 has its bytes in "key_hex" in place of "key".
+/// Keys are printed as they are; if yours have newlines, use --json. There, a key that is not
+/// UTF-8 has its bytes in "key_hex" instead of "key".
 ///
-/// Exit code: 0 if all keys were answered; 1 with --exit-code, if any answer was
-/// "maybe"; 2 if something went wrong: flags, keys, a damaged file.
+/// Exit code: 0 if all keys were answered; 1 with --exit-code, if any answer was "maybe"; 2 if
+/// the flags are wrong, the keys cannot be read, or the file is damaged.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy query users.twiceshy visitors.txt
@@ -39,18 +38,18 @@ pub struct Args {
     /// File of the filter
     file: PathBuf,
 
-    /// File with the keys to ask for; '-' or none for standard input
+    /// File with the keys to look up; '-' or none for standard input
     keys: Option<PathBuf>,
 
-    /// A key to ask for; may be repeated
+    /// A key to look up; may be repeated
     #[arg(long = "key", value_name = "KEY", conflicts_with_all = ["keys", "format"])]
     key: Vec<OsString>,
 
-    /// How the keys follow each other
+    /// How the keys are separated
     #[arg(long, value_enum, default_value_t = Format::Lines)]
     format: Format,
 
-    /// Print only how many keys had which answer
+    /// Print only the number of keys per answer
     #[arg(long)]
     count: bool,
 
@@ -58,7 +57,7 @@ pub struct Args {
     #[arg(long)]
     exit_code: bool,
 
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -134,7 +133,7 @@ impl<'a> Answers<'a> {
         Answers { args, filter, output, counts, digests: vec![] }
     }
 
-    /// Answers these keys, for everybody to see at once.
+    /// Answers these keys, and flushes the output.
     fn give<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]> + Clone) -> io::Result<()> {
         self.digests.clear();
         self.digests.extend(keys.clone().map(|key| self.filter.hasher().digest(key)));

@@ -20,14 +20,13 @@ use print::Printed;
 
 /// Races filters at equal memory on one stream of queries.
 ///
-/// Each filter stores the same keys in the same memory. It is asked once for every
-/// absent key (the first pass), and then answers a stream of queries for absent keys.
-/// It is told of every false positive as it happens.
+/// Each filter stores the same keys in the same memory. It is queried once for every absent key
+/// (the first pass), and then answers a stream of queries for absent keys. It adapts to every
+/// false positive as it happens.
 ///
-/// A trace (FireHose, flows, a capture, a log) has both: its first distinct keys are
-/// stored, so many that --distinct others are left for each, and the rest of the trace
-/// is the stream. Queries for stored keys are left out: every filter answers them
-/// right.
+/// A trace (FireHose, flows, a capture, a log) has both: its first distinct keys are stored, so
+/// many that --distinct others are left for each, and the rest of the trace is the stream.
+/// Queries for stored keys are left out: every filter answers them correctly.
 ///
 /// Times are means over single operations. "insert" includes the insertion into the
 /// remote, which is in memory; "query" is measured in the first pass; "adapt" includes
@@ -54,7 +53,7 @@ pub struct Args {
     #[arg(value_parser = positive_or_file)]
     keys: Option<Amount>,
 
-    /// Distinct absent keys to ask for, per stored key
+    /// Distinct absent keys to query, per stored key
     #[arg(long, value_name = "A", default_value_t = 10, allow_negative_numbers = true)]
     #[arg(value_parser = positive)]
     distinct: u64,
@@ -187,7 +186,7 @@ fn exponent(text: &str) -> Result<f64, String> {
 /// Some filter denied a stored key.
 const FALSE_NEGATIVES: u8 = 1;
 
-/// Keys and queries where nothing else is said.
+/// The default numbers of keys and queries.
 const KEYS: u64 = 250_000;
 const QUERIES: u64 = 5_000_000;
 const ZIPF: f64 = 1.1;

@@ -1,13 +1,13 @@
 //! `twiceshy serve`: a store behind an adaptive filter, for every Redis client.
 
+mod listen;
+mod own;
+mod page;
 mod scratch;
 mod upstream;
 
 use std::error::Error;
-use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::mem;
-use std::net::SocketAddr;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,35 +15,31 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use tokio::net::{TcpListener, lookup_host};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
-use twiceshy::store::{Durability, Options, Redb};
 use twiceshy_server::demo::{self, Attack};
-use twiceshy_server::{Backend, Embedded, Limits, Password, Server, Watch, may_listen, serve_page};
+use twiceshy_server::{Backend, Limits, Server};
 
-use crate::progress::Progress;
-use crate::table::bytes;
-
-use scratch::{Build, Running, Scratch};
+use listen::{PASSWORD, bound, password};
+use own::Own;
+use page::{DEMO_PAGE, Page, invite};
+use scratch::{Build, Scratch};
 use upstream::{STORE, UpstreamArgs};
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
-/// The filter answers for missing keys from memory. Where it is wrong, the store is read
-/// once, and the filter adapts. The server speaks RESP2 and RESP3 and knows GET, SET, DEL,
-/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands with which clients connect. SET has
-/// no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes
-/// the filter to disk, and TS.BACKUP NAME copies the store while it is served (with
-/// --backup-dir).
+/// The filter answers lookups of missing keys from memory. A false positive reads the store
+/// once, and the filter adapts. The server speaks RESP2 and RESP3 and supports GET, SET, DEL,
+/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands that clients send when they connect. SET
+/// has no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes the
+/// filter to disk, and TS.BACKUP NAME copies the store while it is served (with --backup-dir).
 ///
-/// --page adds a live page that shows what the filter does, and /metrics for Prometheus.
-/// --demo shows all of it at once: a store of a million users, a crowd that asks for
-/// them, and an attacker who asks for others.
+/// --page adds a live page that shows what the filter does, and /metrics for Prometheus. --demo
+/// shows all of it at once: a store of a million users, a crowd that looks them up, and an
+/// attacker who looks up missing ones.
 ///
 /// With --store the filter stands in front of your own store: a PostgreSQL table, which
 /// is only read, or a Redis server, to which writes are passed on. If you write to that
@@ -156,7 +152,7 @@ pub struct Args {
 /// Filters of so many keys take some 150 GB.
 const MOST_KEYS: u64 = 100_000_000_000;
 
-/// What a write that was answered survives.
+/// What an acknowledged write survives.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Survives {
     /// A loss of power: each write waits for the disk
@@ -184,22 +180,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
             Ok(ExitCode::SUCCESS)
         }
         Some(signal) => {
-            // What still runs is a build that nobody waits for.
+            // Only an abandoned build may still run.
             runtime.shutdown_background();
             Ok(ExitCode::from(SIGNALLED + signal))
         }
     }
 }
 
-/// The exit code of a process that a signal ended, as shells count it: this and the
-/// signal's number.
+/// The exit code of a process that a signal ended: this plus the signal's number.
 const SIGNALLED: u8 = 128;
 
-/// Serves until a signal comes. One that came before it was ready is returned.
+/// Serves until a signal comes. A signal before it was ready is returned.
 async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
-    // From now on, whatever takes long.
+    // Before anything that takes long.
     let mut stop = Stop::new()?;
-    let password = password(args)?;
+    let password = password(args.password_file.as_deref())?;
     if args.demo.is_some() && password.is_some() {
         return Err(format!(
             "--demo is for this machine alone: unset {PASSWORD} and leave --password-file out"
@@ -223,8 +218,8 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     let directory = directory.expect("--dir is required without --demo");
     let build = scratch.as_ref().map(Scratch::build).unwrap_or_default();
     let backend = tokio::select! {
-        // A build that runs stops where it is, as by a crash. The next start begins
-        // again, or `scratch` removes its files.
+        // A running build stops as in a crash. The next start begins again, or `scratch` removes
+        // its files.
         signal = stop.asked() => {
             info!("stopped before it was ready");
             return Ok(Some(signal));
@@ -285,22 +280,6 @@ async fn backend(
     Ok(spawn_blocking(move || own.open(&running)).await??)
 }
 
-/// Listens where a flag says, if that is allowed.
-async fn bound(
-    flag: &str,
-    address: &str,
-    password: Option<&Password>,
-) -> Result<TcpListener, String> {
-    let address = resolved(flag, address).await?;
-    may_listen(address, password).map_err(|reason| format!("{flag} {reason}"))?;
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| format!("cannot listen on {address}: {error}; try another {flag}"))
-}
-
-/// Where a demonstration is shown.
-const DEMO_PAGE: &str = "127.0.0.1:6391";
-
 /// SIGTERM and SIGINT, from the moment that this is made.
 struct Stop {
     terminate: Signal,
@@ -322,143 +301,6 @@ impl Stop {
     }
 }
 
-/// The page, until it is stopped.
-struct Page {
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Page {
-    fn start(listener: TcpListener, server: &Arc<Server>) -> io::Result<Self> {
-        let address = listener.local_addr()?;
-        let watch = Arc::new(Watch::new(Arc::clone(server)));
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve_page(listener, watch, async {
-            let _ = stopped.await;
-        }));
-        info!(url = %format_args!("http://{address}/"), "page");
-        Ok(Page { address, stop, task })
-    }
-
-    async fn stop(self) {
-        drop(self.stop);
-        // If it panicked, that was said where it happened.
-        let _ = self.task.await;
-    }
-}
-
-/// Says what there is to see.
-fn invite(address: SocketAddr, page: SocketAddr) {
-    let port = address.port();
-    // The reader may have seen enough, as in `serve --demo | head -1`.
-    let _ = writeln!(
-        io::stdout(),
-        "Open  http://{page}/\n\n\
-         Try   redis-cli -p {port} GET user:42\n      \
-         redis-cli -p {port} GET nobody\n      \
-         redis-cli -p {port} TS.STATS\n\n\
-         Ctrl-C stops it."
-    );
-}
-
-/// How a store of our own is opened.
-struct Own {
-    directory: PathBuf,
-    options: Options,
-    /// The users to store first.
-    users: Option<u64>,
-}
-
-impl Own {
-    fn new(args: &Args, directory: &Path) -> Result<Self, String> {
-        let durability = match (args.durability, args.demo) {
-            (Survives::Power, None) => Durability::Power,
-            _ => Durability::Process,
-        };
-        if let Some(users) = args.demo {
-            check_room(directory, users)?;
-        }
-        check_memory(args.capacity)?;
-        let options = Options::default().capacity(args.capacity).durability(durability);
-        Ok(Own { directory: directory.into(), options, users: args.demo })
-    }
-
-    fn open(self, running: &Running) -> Result<Backend, twiceshy::store::Error> {
-        let Own { directory, options, users } = self;
-        let progress = Progress::counting();
-        let store = match users {
-            Some(users) => {
-                show_building(&progress, users, 0, 0);
-                let mut first = true;
-                let records = demo::records(users).inspect(|_| {
-                    if mem::take(&mut first) {
-                        running.owned();
-                    }
-                });
-                let progress = &mut |done, total| {
-                    running.owned();
-                    show_building(&progress, users, done, total);
-                };
-                let store = options.build::<Redb, _, _>(&directory, records, progress);
-                if store.is_ok() {
-                    running.owned();
-                }
-                store
-            }
-            None => {
-                progress.phase("building the filter");
-                options.open_with::<Redb>(&directory, &mut |done, total| {
-                    progress.arrive_of(done, total);
-                })
-            }
-        };
-        progress.finish();
-        let store = store?;
-        info!(directory = %directory.display(), filter = ?store.opened(), "opened");
-        Ok(Backend::Embedded(Embedded::new(store)))
-    }
-}
-
-/// Shows how far a demonstration's store is: its users are stored, while no total is
-/// told of, and then its filter is built, which takes about a tenth of the time.
-fn show_building(progress: &Progress, users: u64, done: u64, total: u64) {
-    let stored = 9 * users;
-    let (phase, share) = match total {
-        0 => ("storing users", 9 * done),
-        _ => ("building the filter", stored + u64::min(done, users)),
-    };
-    progress.phase(phase);
-    progress.arrive_of(share, stored + users);
-}
-
-/// An error if there is surely no memory for filters of so many keys, instead of the end
-/// of the process when it is asked for.
-fn check_memory(capacity: usize) -> Result<(), String> {
-    /// The default filter takes 12 bits for each key that it has room for.
-    const BITS: usize = 12;
-    let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BITS) / 8);
-    room.map_err(|_| format!("no memory for filters of {capacity} keys; lower --capacity"))
-}
-
-/// An error if a disk has no room for a demonstration.
-fn check_room(directory: &Path, users: u64) -> Result<(), String> {
-    // A directory that is not there will be made in the first that is.
-    let mut above = directory.ancestors().filter(|above| above.exists());
-    let Some(Ok(disk)) = above.next().map(rustix::fs::statvfs) else { return Ok(()) };
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    let needed = users * demo::BYTES_PER_USER;
-    if needed <= free {
-        return Ok(());
-    }
-    let [needed, free] = [needed, free].map(bytes);
-    Err(format!(
-        "{users} users take about {needed}, and {} has {free} free; ask for fewer with --demo=N, \
-         or for another --dir",
-        directory.display()
-    ))
-}
-
 fn limits(args: &Args) -> Limits {
     let bytes = |mebibytes: u64| usize::try_from(mebibytes << 20).unwrap_or(usize::MAX);
     Limits {
@@ -468,69 +310,5 @@ fn limits(args: &Args) -> Limits {
         memory: bytes(args.max_memory_clients),
         connections: args.max_connections,
         idle: (args.idle > 0).then(|| Duration::from_secs(args.idle)),
-    }
-}
-
-/// The environment variable of the password: unlike a flag, others cannot see it.
-const PASSWORD: &str = "TWICESHY_PASSWORD";
-
-fn password(args: &Args) -> Result<Option<Password>, String> {
-    let (text, source) = match &args.password_file {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            (text, path.display().to_string())
-        }
-        None => match std::env::var(PASSWORD) {
-            Ok(text) => (text, PASSWORD.into()),
-            Err(std::env::VarError::NotPresent) => return Ok(None),
-            Err(error) => return Err(format!("{PASSWORD}: {error}")),
-        },
-    };
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(Some(Password::new(line))),
-        _ => Err(format!("the password of {source} is empty; write one in its first line")),
-    }
-}
-
-async fn resolved(flag: &str, address: &str) -> Result<SocketAddr, String> {
-    let unusable = |reason: String| {
-        format!("{flag} {address}: {reason}; expected an address and a port, as 127.0.0.1:6390")
-    };
-    let mut found = lookup_host(address).await.map_err(|error| unusable(error.to_string()))?;
-    found.next().ok_or_else(|| unusable("no such host".into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_disk_is_noticed_before_a_demonstration_begins() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let below = directory.path().join("not/there/yet");
-        assert_eq!(check_room(&below, 1), Ok(()));
-        let error = check_room(&below, u64::MAX / demo::BYTES_PER_USER).expect_err("too many");
-        assert!(error.contains("EiB") && error.contains("--demo=N"), "{error}");
-    }
-
-    #[test]
-    fn more_keys_than_memory_are_noticed_before_filters_are_made() {
-        assert_eq!(check_memory(1 << 20), Ok(()));
-        let error = check_memory(usize::MAX).expect_err("too many");
-        assert!(error.contains("lower --capacity"), "{error}");
-    }
-
-    /// It never goes back, and ends with everything.
-    #[test]
-    fn the_bar_of_a_demonstration_goes_forward() {
-        let progress = Progress::counting();
-        let told = [(400, 0), (800, 0), (1000, 0), (10, 1000), (500, 1000), (1000, 1000)];
-        let shares = told.map(|(done, total)| {
-            show_building(&progress, 1000, done, total);
-            progress.share().expect("a bar")
-        });
-        assert!(shares.is_sorted(), "{shares:?}");
-        assert_eq!((shares[0], shares[5]), (0.36, 1.0));
     }
 }

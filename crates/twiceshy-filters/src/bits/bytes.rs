@@ -1,8 +1,8 @@
-//! Bytes of a word against several candidates, all pairs at once.
+//! Compares the bytes of a word with several candidates, all pairs at once.
 //!
-//! On x86-64 with vectors of 32 bytes (`any_wide`); elsewhere, and under Miri, by
-//! its safe twin, rotation by rotation. Who has asked for the processor's features
-//! is [`super::word::tuned`]. A test compares the two.
+//! On x86-64 it uses vectors of 32 bytes (`any_wide`); elsewhere, and under Miri, its safe twin
+//! compares rotation by rotation. [`super::word::tuned`] detects the processor's features. A
+//! test compares the two.
 
 /// 1 in every byte.
 const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,11 +1,10 @@
 //! A word as lanes of equal width, and tests on all lanes at once.
 //!
-//! This is the bit-parallel query of Eppstein, "Cuckoo Filter: Simplification
-//! and Analysis", section 6, in a form without its two snags. The paper adds 1
-//! to each lane of the complemented difference and looks for carries: that
-//! needs one bit of room above the last lane, and the carry out of a matching
-//! lane can flag the lane above it as well. Here the high bit of each lane is
-//! kept out of the addition, so nothing leaves a lane:
+//! This is the bit-parallel query of Eppstein, "Cuckoo Filter: Simplification and Analysis",
+//! section 6, without its two drawbacks. The paper adds 1 to each lane of the complemented
+//! difference and looks for carries: that needs a spare bit above the last lane, and the carry
+//! out of a matching lane can flag the lane above it as well. Here the high bit of each lane is
+//! left out of the addition, so no carry leaves a lane:
 //!
 //! ```text
 //! difference     x          lane = 0 where the lane matches
@@ -21,7 +20,7 @@ use super::word::low_bits;
 pub struct Lanes {
     /// The lowest bit of each lane.
     ones: u64,
-    /// Minus that: where it is added instead, the sum needs no copy of the word.
+    /// The negative of that: adding it needs no copy of the word.
     minus_ones: u64,
     /// The highest bit of each lane.
     highs: u64,

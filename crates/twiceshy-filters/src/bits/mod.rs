@@ -1,5 +1,5 @@
-//! Bits in words: packed cells, lanes of a word, rank and select, and the leaves
-//! of `unsafe`.
+//! Bits in words: packed cells, lanes of a word, rank and select. All `unsafe` code is here, in
+//! leaf files.
 
 pub(crate) mod bytes;
 pub(crate) mod lanes;

@@ -62,21 +62,20 @@ impl Packed {
         self.window(index, self.width) & mask(self.width)
     }
 
-    /// Window `index` of the cells cut into windows of `bits` bits (up to 64):
-    /// where a bin is as wide as a window, a bin at once. Higher bits are those
-    /// of whatever follows.
+    /// Window `index` of the cells cut into windows of `bits` bits (up to 64): where a bin is as
+    /// wide as a window, a bin at once. Higher bits belong to the following cells.
     #[inline(always)]
     pub(crate) fn window(&self, index: usize, bits: u32) -> u64 {
         debug_assert!((index + 1) * bits as usize <= self.len * self.width as usize);
         if bits.is_multiple_of(8) {
-            // Nothing to shift: a quarter less work for four cells of an even
-            // width, the most common bin.
+            // No shift: a quarter less work for four cells of an even width, the most common
+            // bin.
             return self.byte_aligned(index, bits / 8);
         }
         let at = index * bits as usize;
         let (byte, shift) = (at / 8, (at % 8) as u32);
         let mut window = self.bytes.load(byte) >> shift;
-        // The first question is the same for every bin, and all but never a yes.
+        // The first condition is the same for every bin, and almost always false.
         if bits > 57 && shift + bits > 64 {
             window |= u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift);
         }
@@ -124,7 +123,7 @@ impl Packed {
         }
     }
 
-    /// Asks for the memory of cell `index` ahead of its use.
+    /// Prefetches cell `index`.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         self.prefetch_byte(index * self.width as usize / 8);

@@ -1,15 +1,14 @@
-//! The leaf of loads and stores: bytes with padding behind them, so that a
-//! whole word can be read and written at each of them.
+//! Unaligned loads and stores: bytes with padding behind them, so that a whole word can be read
+//! or written at each of them.
 //!
 //! ```text
 //! |  data  ...             | 8 bytes of padding |
 //!    └ load and store: eight bytes from here on, or from the padding's first byte
 //! ```
 //!
-//! Slicing asks twice whether eight bytes are inside: does their end overflow,
-//! and is it past the end: 12 of the 62 instructions of a plain cuckoo filter's
-//! query. Here it is asked once, in 5. Under Miri the safe twin runs; a test
-//! drives both.
+//! Slicing needs two bounds checks (does the end overflow, is it past the end): 12 of the 62
+//! instructions of a plain cuckoo filter's query. Here one check takes 5. Under Miri the safe
+//! twin runs; a test drives both.
 
 use super::pages::filled;
 use alloc::vec::Vec;
@@ -68,8 +67,8 @@ impl Padded {
         unsafe { access::load(&self.bytes, at) }
     }
 
-    /// Bytes `N * index` to `N * (index + 1)`. With `N` known, there is no offset to
-    /// multiply, and nothing unsafe is needed to ask only once.
+    /// Bytes `N * index` to `N * (index + 1)`. With `N` known there is no offset to multiply,
+    /// and one bounds check needs no `unsafe`.
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&self, index: usize) -> [u8; N] {
         self.bytes.as_chunks().0[index]

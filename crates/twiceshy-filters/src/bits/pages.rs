@@ -1,16 +1,14 @@
-//! The leaf of memory advice: huge pages for large tables.
+//! Memory advice: huge pages for large tables.
 //!
-//! A query touches two random places. Out of cache, the address of a 4 KiB page
-//! is mostly not at hand either: with huge pages, queries and insertions of
-//! 3*10^7 keys took 10 to 30 % less time. On other systems the twin does
-//! nothing, which is always right: advice has no effect but time.
+//! A query touches two random places, and out of cache most of them miss the TLB as well: with
+//! huge pages, queries and insertions of 3*10^7 keys took 10 to 30 % less time. On other systems
+//! the twin does nothing, which is correct: advice affects only speed.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// `len` times `value`: how every large table is made. Zeros, and arrays of zeros,
-/// come from the system as they are, so that the advice is there before the first
-/// write gives a page.
+/// A vector of `len` times `value`, from which every large table is made. Zeroed memory comes
+/// from the system untouched, so the advice is given before the first write maps a page.
 pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
     let mut items = vec![value; len];
     prefer_huge(&mut items);
@@ -21,8 +19,8 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
 #[cfg(all(target_os = "linux", feature = "std", not(miri)))]
 const HUGE: usize = 2 << 20;
 
-/// Asks for huge pages where whole ones fit into the memory of `items`. Worth it
-/// before they are first written: then they never have small ones.
+/// Requests huge pages where whole ones fit into the memory of `items`. Call it before the first
+/// write: then no small pages are mapped.
 #[cfg(all(target_os = "linux", feature = "std", not(miri)))]
 fn prefer_huge<T>(items: &mut [T]) {
     use core::ffi::{c_int, c_void};

@@ -1,13 +1,13 @@
-//! The leaf of comparisons: is a cell of either of two bins what it is compared with?
+//! Compares the cells of two bins with their patterns at once.
 //!
 //! ```text
 //! one bin, the other    | c0 | c1 | c2 | c3 | c0 | c1 | c2 | c3 |
 //! what each would hold  | p0 | p1 | p2 | p3 | q0 | q1 | q2 | q3 |   compared at once
 //! ```
 //!
-//! Four cells of 8 or of 16 bits are what SSE2 compares, and SSE2 is part of every
-//! x86-64 target: half the instructions of the same question to two words. The
-//! safe twin asks it on other targets and under Miri; a test drives both.
+//! SSE2, which every x86-64 target has, compares four cells of 8 or of 16 bits in each of two
+//! bins with half the instructions that two words take. The safe twin runs on other targets and
+//! under Miri; a test drives both.
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "sse2", not(miri))))]
 pub(crate) use portable::{any_u8, any_u16};

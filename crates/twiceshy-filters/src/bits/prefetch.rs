@@ -1,16 +1,15 @@
-//! The leaf of intrinsics: asking for memory ahead of its use.
+//! Prefetch intrinsics.
 //!
-//! On other targets the twins do nothing, which is always right, because a prefetch
-//! has no effect but time.
+//! On other targets the twins do nothing, which is correct: a prefetch affects only speed.
 
-/// Asks for the cache line where `items[at]` starts.
+/// Prefetches the cache line where `items[at]` starts.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 pub fn prefetch<T>(items: &[T], at: usize) {
     prefetch_line(items.as_ptr().wrapping_add(at).cast());
 }
 
-/// Asks for the cache line of an address, which may be anybody's or nobody's.
+/// Prefetches the cache line of an address, valid or not.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 pub fn prefetch_address(address: usize) {

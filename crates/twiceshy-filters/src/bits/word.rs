@@ -1,4 +1,4 @@
-//! Rank and select on a word: the leaf of bit-counting intrinsics.
+//! Rank and select on a word, with bit-counting intrinsics.
 //!
 //! ```text
 //! word           0 0 1 0 1 1 0 1        bit 7 .. bit 0
@@ -6,15 +6,14 @@
 //! select(word, 2) = 3                   where set bit number 2, from 0, is
 //! ```
 //!
-//! On x86-64 both are a few instructions where the processor has BMI2 (Pandey
-//! et al., "A General-Purpose Counting Filter"). The compiler may not assume
-//! that, and to ask before each word costs more than the word: so [`tuned`] asks
-//! once for a whole operation, which is compiled twice. Elsewhere, and under
-//! Miri, only the safe twin is there. Tests drive both.
+//! On x86-64 both are a few instructions where the processor has BMI2 (Pandey et al., "A
+//! General-Purpose Counting Filter"). The compiler may not assume BMI2, and checking before each
+//! word costs more than the word itself. So [`tuned`] checks once per operation, which is
+//! compiled twice. Elsewhere, and under Miri, only the safe twin exists. Tests drive both.
 
 use super::bytes::{self, Candidates};
 
-/// How bits and bytes are found in words.
+/// Searches for bits and bytes in words.
 pub trait Words: Copy {
     /// The position of set bit number `index`, counted from 0 at the lowest; 64
     /// where there are not so many.
@@ -28,8 +27,8 @@ pub trait Words: Copy {
     /// so many.
     fn pick_two(self, word: u64, index: u32, more: u32) -> [u64; 2];
 
-    /// Does some work in the same way, out of line: the rare part of an operation,
-    /// at whose end it costs the rest neither registers nor instructions.
+    /// Does some work in the same way, out of line: the rare part of an operation, so that the
+    /// common part loses neither registers nor instructions to it.
     fn apart<I, W: WorkOn<I>>(self, work: W, input: I) -> W::Outcome;
 
     /// Whether some bytes of `word` are candidates.
@@ -41,14 +40,13 @@ pub trait Work {
     /// What comes of it.
     type Outcome;
 
-    /// Does it. To be `#[inline(always)]`, with all that it calls: what is not
-    /// is compiled for any processor.
+    /// Does it. This and everything that it calls must be `#[inline(always)]`; other code is
+    /// compiled for the baseline processor.
     fn run(self, words: impl Words) -> Self::Outcome;
 }
 
-/// An operation that searches words and is told something beside itself. What
-/// has more than two words is handed on in memory, so a query and its digest go
-/// apart, both in registers.
+/// An operation with an input of its own. Values of more than two words are passed in memory;
+/// passing a query and its digest separately keeps both in registers.
 pub trait WorkOn<I> {
     /// What comes of it.
     type Outcome;
@@ -66,14 +64,13 @@ impl<W: Work> WorkOn<()> for W {
     }
 }
 
-/// Does some work, compiled for a processor with fast bit counting where this is
-/// one.
+/// Does some work with the fast bit-counting instructions of this processor, if it has them.
 #[inline(always)]
 pub(crate) fn tuned<W: Work>(work: W) -> W::Outcome {
     tuned_on(work, ())
 }
 
-/// [`tuned`] for work that is told something.
+/// [`tuned`] for work with an input.
 #[inline(always)]
 pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
@@ -83,8 +80,8 @@ pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     portable(work, input)
 }
 
-/// Does some work with the safe twin. Where that is the exception, out of line:
-/// the question and one call are then all that is inlined into who asks.
+/// Does some work with the safe twin. Out of line where that is the exception: callers then
+/// inline only the check and one call.
 #[cfg_attr(all(target_arch = "x86_64", feature = "std", not(miri)), cold, inline(never))]
 #[cfg_attr(not(all(target_arch = "x86_64", feature = "std", not(miri))), inline(always))]
 fn portable<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
@@ -115,7 +112,7 @@ impl Work for WideSelect {
 
     #[inline(always)]
     fn run(self, words: impl Words) -> u32 {
-        // Which half it is cannot be foreseen: no branch.
+        // Which half it is would be an unpredictable branch.
         let below = (self.wide as u64).count_ones();
         let upper = u32::from(self.index >= below);
         let half = (self.wide >> (64 * upper)) as u64;
@@ -151,8 +148,7 @@ mod intrinsics {
     const ABSENT: u8 = 1;
     const PRESENT: u8 = 2;
 
-    /// One byte to look at, where the standard library has a question for each
-    /// feature.
+    /// One byte to check, where the standard library checks each feature.
     static FEATURES: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     /// Proof that this processor has AVX2, BMI1, BMI2, LZCNT and POPCNT, which come
@@ -193,7 +189,7 @@ mod intrinsics {
         work.run_on(words, input)
     }
 
-    /// [`compiled`], and never a part of another.
+    /// [`compiled`], never inlined.
     #[inline(never)]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn compiled_apart<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {

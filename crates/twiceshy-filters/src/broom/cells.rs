@@ -1,13 +1,12 @@
-//! Remainders: cells of one width, 64 a group, in whole cache lines.
+//! Remainders: cells of one width, 64 per group, in whole cache lines.
 //!
 //! ```text
 //! cell i      bits i w to (i + 1) w, the lowest first      (w = width)
 //! group g     words g w to (g + 1) w: 64 cells are a whole number of words
 //! ```
 //!
-//! Memory is a vector of aligned lines, so how many cache lines a cell or a run
-//! of cells lies in follows from its index. Cells of no width are allowed, and
-//! hold 0.
+//! Memory is a vector of aligned lines, so a cell's index determines its cache line. Cells of
+//! width 0 are allowed, and hold 0.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -160,7 +159,7 @@ impl Cells {
         (cell / SLOTS + 1) * self.width as usize
     }
 
-    /// Asks for the memory of a cell ahead of its use.
+    /// Prefetches a cell.
     #[inline]
     pub(crate) fn prefetch(&self, cell: usize) {
         prefetch(&self.lines, self.place(cell).0 / WORDS_OF_LINE);

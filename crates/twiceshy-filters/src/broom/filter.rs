@@ -12,26 +12,25 @@
 //!                              └─▶ adaptations and ghosts move it by a few quotients
 //! ```
 //!
-//! **Invariant 7.** No fingerprint is a prefix of another, so a query matches one
-//! at most, and a fingerprint is a prefix of the hash of its own key alone: the
-//! candidates that the remote has for a quotient tell by themselves whose it is.
+//! **Invariant 7.** No fingerprint is a prefix of another. So a query matches at most one, and
+//! among the stored keys a fingerprint is a prefix of its own key's hash only: the keys of a
+//! quotient, read from the remote, show whose it is.
 //!
 //! **Phases** (4.2). A false positive, and an insertion that collides, lengthens
 //! one fingerprint and rehashes the keys of the next few ranges of digests, whose
 //! fingerprints are short again; so does a removal that leaves a ghost. When the frontier has passed all, the new
 //! function is the old one and another is drawn.
 //!
-//! **Ghosts** (4.3). A removed key leaves its quotient and adaptivity bits until
-//! its function is gone, and who is inserted and matches them takes as many bits,
-//! so that nobody learns anything from removing and inserting a key.
+//! **Ghosts** (4.3). A removed key leaves its quotient and adaptivity bits until its hash
+//! function is gone, and an inserted key that matches them takes as many bits. So an adversary
+//! learns nothing from removing and inserting keys.
 //!
-//! **Levels** (5). Keys live in groups of 64 quotients and 64 slots; what finds no
-//! room in its group goes to the yard, whole. The paper has a secondary filter for
-//! that where remainders are short (5.3) and a back yard of whole hashes where
-//! they are long (5.4); the yard serves both: it adds nothing to the rate, and
-//! who is in it is known without asking the remote. Where remainders are longer
-//! than `2 log2 log2 n` their first bits are kept apart as signatures, and two keys
-//! of one quotient and signature do not share a group.
+//! **Levels** (5). Keys live in groups of 64 quotients and 64 slots; what finds no room in its
+//! group goes to the yard, whole. The paper has a secondary filter for that where remainders are
+//! short (5.3) and a back yard of whole hashes where they are long (5.4); the yard serves both:
+//! it adds nothing to the rate, and its keys are known without the remote. Where remainders are
+//! longer than `2 log2 log2 n` their first bits are kept apart as signatures, and two keys of
+//! one quotient and signature do not share a group.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -66,9 +65,9 @@ use sweep::Meanwhile;
 
 /// The broom filter.
 ///
-/// Its remote must not have keys that the filter never got: one whose hash matches
-/// another's fingerprint would be taken for its owner when it is rehashed. A filter
-/// that is older than its remote has to be [rebuilt](DigestFilter::rebuild).
+/// Its remote must not have keys that the filter does not have: if the hash of such a key
+/// matches another key's fingerprint, a rehash would take it for the owner. A filter that is
+/// older than its remote has to be [rebuilt](DigestFilter::rebuild).
 ///
 /// ```
 /// use twiceshy_filters::broom::Broom;
@@ -125,7 +124,7 @@ impl<F: Form> BroomFilter<F> {
     /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no such filter.
+    /// [`Error::Format`] for bytes that are not such a filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         make::load(bytes)
     }
@@ -136,20 +135,20 @@ impl<F: Form> BroomFilter<F> {
         (0..self.level.groups()).map(|group| self.level.used_bits(group))
     }
 
-    /// Keys that were rehashed so far.
+    /// The number of keys rehashed so far.
     #[must_use]
     pub fn rehashed(&self) -> u64 {
         self.counts.kicks
     }
 
-    /// How often every key was rehashed.
+    /// The number of times that every key was rehashed.
     #[must_use]
     pub fn phase(&self) -> u64 {
         self.phase
     }
 
-    /// Cache lines of the groups that a query reads at most, beside a look into
-    /// the yard where the group has keys there.
+    /// The most cache lines of groups that a query reads, in addition to the yard if the group
+    /// has keys there.
     #[doc(hidden)]
     #[must_use]
     pub fn cache_lines(&self, digest: Digest) -> u32 {
@@ -206,7 +205,7 @@ impl<F: Form> BroomFilter<F> {
         self.yard.range(digest..=digest).next().is_some()
     }
 
-    /// Who owns a slot, of digests that include all of its quotient.
+    /// The owner of a slot, among digests that include all of its quotient.
     fn owner(&self, quotient: usize, slot: u32, candidates: &[Digest]) -> Option<Hash> {
         let mut hashes = candidates.iter().map(|&digest| self.hash(digest));
         hashes.find(|hash| self.owns(hash, quotient, slot))
@@ -393,7 +392,7 @@ impl<F: Form> DigestFilter for BroomFilter<F> {
             if !F::stored(remote, digest..=digest)?.is_empty() {
                 return Ok(Adapted::Stored);
             }
-            // The remote never got it, or lost it: it goes from here as well.
+            // The remote does not have it: it is removed here as well.
             self.yard.remove(digest);
             if self.matching_slot(&hash).is_none() {
                 self.counts.adaptations += 1;

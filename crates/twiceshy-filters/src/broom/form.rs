@@ -1,4 +1,4 @@
-//! Which remote a broom filter has, and what a new hash function changes.
+//! The two forms of the broom filter: which remote it has, and what a new hash function changes.
 //!
 //! | form | a new function changes | remote | a known soft collision |
 //! | --- | --- | --- | --- |
@@ -30,7 +30,7 @@ type Digests = RangeInclusive<Digest>;
 
 type Found = Result<Vec<Digest>>;
 
-/// What a form of the broom filter asks of its remote.
+/// What a form of the broom filter needs from its remote.
 pub trait Form: Clone {
     /// Its name in a description.
     const NAME: Name;

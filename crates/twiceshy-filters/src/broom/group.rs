@@ -1,8 +1,8 @@
 //! 64 neighbouring quotients with 64 slots: everything but remainders.
 //!
-//! Bender et al., "Bloom Filters, Adaptivity, and the Dictionary Problem",
-//! sections 5.1 to 5.3. Nothing ever leaves its group, which is the bound on
-//! probing of section 5.3: that a group is full is for the caller to handle.
+//! Bender et al., "Bloom Filters, Adaptivity, and the Dictionary Problem", sections 5.1 to 5.3.
+//! Nothing ever leaves its group, which bounds probing (section 5.3); the caller handles a full
+//! group.
 //!
 //! ```text
 //! bytes   16      8           16     16     7        1
@@ -200,7 +200,7 @@ impl Group {
             .map(|(ghost, rank)| (is_tagged(*ghost), self.strings.get(rank)))
     }
 
-    /// Drops all ghosts with this tag. How many it were.
+    /// Drops all ghosts with this tag. Returns their number.
     pub(crate) fn drop_ghosts(&mut self, tag: bool) -> u32 {
         let first = self.extended.count_ones();
         let (mut kept, mut count) = ([0; GHOSTS], 0);

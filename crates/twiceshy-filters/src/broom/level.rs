@@ -15,11 +15,11 @@
 //! (section 5.4) the head is the paper's signature: heads are compared a word
 //! at a time, and a tail is read only where its head is right.
 //!
-//! In memory the three are apart, each aligned to cache lines. Side by side,
-//! a group would be no whole number of lines unless `h + t` is a multiple of 8,
-//! and either metadata would lie across two lines or up to a third of the memory
-//! would be gaps. A lookup reads the line of the group, one or two with the heads
-//! of a run of usual length, and one or two for each tail of a head that is right.
+//! In memory the three are separate, each aligned to cache lines. Side by side, a group would
+//! not be a whole number of lines unless `h + t` is a multiple of 8: either metadata would span
+//! two lines, or up to a third of the memory would be gaps. A lookup reads the line of the
+//! group, one or two with the heads of a run of usual length, and one or two for each tail of a
+//! head that is right.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -153,8 +153,8 @@ impl Level {
     /// The slots of a quotient with `remainder` whose strings are prefixes of
     /// `bits`, as a bitmap.
     ///
-    /// This and all that it asks is inlined for certain: a batch of queries that called it
-    /// took 1.15 times as long as single queries, in cache, where it had been inlined.
+    /// This and all that it calls are always inlined: with a call, a batch of queries in cache
+    /// took 1.15 times as long as single queries, where it was inlined.
     #[inline(always)]
     pub(crate) fn matches(&self, quotient: usize, remainder: u64, bits: u64) -> u64 {
         match self.equal(quotient, remainder) {
@@ -222,7 +222,7 @@ impl Level {
         self.groups[quotient / SLOTS].ghosts(within(quotient))
     }
 
-    /// Drops all ghosts of a group with this tag. How many it were.
+    /// Drops all ghosts of a group with this tag. Returns their number.
     pub(crate) fn drop_ghosts(&mut self, group: usize, tag: bool) -> u32 {
         self.groups[group].drop_ghosts(tag)
     }
@@ -266,17 +266,16 @@ impl Level {
         })
     }
 
-    /// Asks for the memory of a quotient ahead of its use. Its run is not known
-    /// before its group is there; at the loads of interest it is not far from
-    /// the slot with its own number.
+    /// Prefetches a quotient. Its run is not known before its group is in cache; at usual loads
+    /// it is close to the slot with the quotient's own number.
     #[inline]
     pub(crate) fn prefetch(&self, quotient: usize) {
         prefetch(&self.groups, quotient / SLOTS);
         self.heads.prefetch(quotient);
     }
 
-    /// Cache lines that [`Level::matches`] reads at most: every tail of the run
-    /// is read if all heads are right.
+    /// The most cache lines that [`Level::matches`] reads: every tail of the run is read if all
+    /// heads match.
     pub(crate) fn lines(&self, quotient: usize) -> u32 {
         let run = self.run(quotient);
         let cells = cell(quotient, run.start)..cell(quotient, run.end);

@@ -1,16 +1,16 @@
-//! How large a broom filter is: its load, and where signatures begin.
+//! The size of a broom filter: its load, and where signatures begin.
 
 use crate::cuckoo::bounds::surplus;
 
 use super::group::SLOTS;
 use super::level::{Level, Shape};
 
-/// Keys for each 1000 slots that a filter is made for: the paper's `1 / (1 + alpha)`.
+/// Keys per 1000 slots of a full filter: the paper's `1 / (1 + alpha)`.
 ///
-/// The paper's alpha is above 3 for any real number of keys. A group of 64 slots
-/// that gets a Poisson number of keys of mean 54.4 overflows with probability
-/// 0.09, and 0.6 % of all keys go to the yard, at 20 bytes each: one bit a key
-/// over all. At 0.8 or 0.9 the sum of groups and yard is larger.
+/// The paper's alpha is above 3 for any real number of keys. A group of 64 slots that gets a
+/// Poisson number of keys of mean 54.4 overflows with probability 0.09, and 0.6 % of all keys go
+/// to the yard, at 20 bytes each: one bit per key overall. At 0.8 or 0.9 the sum of groups and
+/// yard is larger.
 pub(crate) const TARGET_PERMILLE: u32 = 850;
 
 /// The most quotients with which a filter of `keys` keys stays within `room` bits.

@@ -10,11 +10,10 @@
 //! last       1 0 1 1 0 0        the last bit of each string
 //! ```
 //!
-//! The paper marks where strings start and finds matches with tables. With
-//! their ends marked no string needs a neighbour to be cut out, and instead of
-//! tables a query goes down all strings at once, one bit of depth a step
-//! ([`Strings::prefixes`]). An empty string has no bits to mark: whoever has
-//! one keeps it elsewhere.
+//! The paper marks where strings start and finds matches with tables. With the ends marked, a
+//! string is found without its neighbours; and instead of using tables, a query follows all
+//! strings at once, one bit per step ([`Strings::prefixes`]). An empty string has no bits to
+//! mark; its owner keeps it elsewhere.
 
 use alloc::format;
 use alloc::string::String;

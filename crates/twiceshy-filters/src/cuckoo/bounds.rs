@@ -1,5 +1,5 @@
-//! What theory says about cuckoo filters, as functions: loads, false-positive
-//! rates, and the sizes that follow from them.
+//! Bounds from the theory of cuckoo filters: loads, false-positive rates, and the sizes that
+//! follow from them.
 
 use libm::{ceil, exp, exp2, expm1, floor, log, log1p, log2, pow, sqrt};
 /// The load below which `n` keys with `k` bins of `b` cells can be placed with
@@ -24,8 +24,7 @@ pub fn load_threshold(tables: u32, slots: u32) -> Option<f64> {
     })
 }
 
-/// The load that we fill a table to, in thousandths: 0.95 where the threshold
-/// is far enough above it.
+/// The target load of a table, in thousandths: 950 where the threshold is far enough above it.
 #[must_use]
 pub const fn target_load_permille(tables: u32, slots: u32) -> u32 {
     match (tables, slots) {
@@ -37,10 +36,9 @@ pub const fn target_load_permille(tables: u32, slots: u32) -> u32 {
     }
 }
 
-/// The probability that an absent key that was never asked for is answered
-/// "maybe": `1 - (1 - 1/values)^(cells * load)`, where a query looks at `cells`
-/// cells and a fingerprint has `values` values (`2^f - 1`: zero marks an empty
-/// cell).
+/// The probability that an absent key that was never queried is answered "maybe": `1 - (1 -
+/// 1/values)^(cells * load)`, where a query looks at `cells` cells and a fingerprint has
+/// `values` values (`2^f - 1`: zero marks an empty cell).
 ///
 /// ```
 /// use twiceshy_filters::cuckoo::bounds::first_pass_rate;
@@ -65,7 +63,7 @@ pub fn theorem_5_1_rate(fingerprint_bits: u32, slots: u32, load: f64) -> f64 {
     2.0 * f64::from(slots) * load / (exp2(f64::from(fingerprint_bits)) - 1.0)
 }
 
-/// What Theorem 4.3 asks for and gives.
+/// The parameters and the load of Theorem 4.3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guarantee {
     /// `b >= 1 + ln(1/delta) / (1 - ln 2)`, with equality.
@@ -78,11 +76,10 @@ pub struct Guarantee {
     pub bins: usize,
 }
 
-/// Eppstein, Theorem 4.3 and Lemma 4.1: parameters with which a simplified
-/// cuckoo filter of `keys` keys, `slots` cells a bin, fails with probability
-/// `O(keys^-exponent)`. `None` where the bins are too small for the theorem to
-/// promise any load. The theorem is loose: with 4 cells a bin it promises a
-/// load of 0.443, and 0.95 works.
+/// Eppstein, Theorem 4.3 and Lemma 4.1: parameters with which a simplified cuckoo filter of
+/// `keys` keys and `slots` cells per bin fails with probability `O(keys^-exponent)`. `None`
+/// where the bins are too small for the theorem to guarantee any load. The theorem is loose:
+/// with 4 cells per bin it guarantees a load of 0.443, and 0.95 works.
 ///
 /// ```
 /// use twiceshy_filters::cuckoo::bounds::theorem_4_3;
@@ -104,9 +101,8 @@ pub fn theorem_4_3(keys: usize, slots: u32, exponent: f64) -> Option<Guarantee> 
     Some(Guarantee { delta, load, fingerprint_bits, bins: ceil(keys / slots / load) as usize })
 }
 
-/// By how many keys a subtable that holds `mean` on average exceeds what it can
-/// place, `(X - placeable)+` for a Poisson number X of keys taken as normal: the
-/// mean, and the mean of the square.
+/// The number of keys that do not fit a subtable with `mean` keys on average, `(X - placeable)+`
+/// for a Poisson number X of keys, approximated as normal: its mean, and the mean of its square.
 pub(crate) fn surplus(mean: f64, placeable: f64) -> (f64, f64) {
     const STEP: f64 = 0.01;
     let sigma = sqrt(mean);
@@ -122,8 +118,8 @@ pub(crate) fn surplus(mean: f64, placeable: f64) -> (f64, f64) {
     (sigma * first, mean * second)
 }
 
-/// The least memory a key, in bits, of any filter with this false-positive
-/// rate: `log2(1/rate)`.
+/// The least memory per key, in bits, of any filter with this false-positive rate:
+/// `log2(1/rate)`.
 #[must_use]
 pub fn least_bits_per_key(rate: f64) -> f64 {
     -log2(rate)

@@ -1,10 +1,10 @@
 //! The cuckooing adaptive cuckoo filter: a key that collides with a query
 //! moves on to its bin in the next table.
 //!
-//! Kopelowitz, McCauley, Porat, "Support Optimality and Adaptive Cuckoo
-//! Filters", section 2.3. Their analysis wants a moved key to collide again
-//! with probability `epsilon / n`; with one fingerprint for all tables it would
-//! be `1 / n`, so by default the fingerprint depends on the table.
+//! Kopelowitz, McCauley, Porat, "Support Optimality and Adaptive Cuckoo Filters", section 2.3.
+//! Their analysis requires that a moved key collides again with probability `epsilon / n`. With
+//! one fingerprint for all tables it would be `1 / n`, so by default the fingerprint depends on
+//! the table.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -114,9 +114,9 @@ impl Rule for Cuckooing {
         lanes.broadcast(self.tag(hashes, table))
     }
 
-    /// Moves each colliding key to its next table, and whatever sits there
-    /// out of its way, in a draft; the draft is written when all have a place.
-    /// Too many moves: new hash functions for the whole filter.
+    /// Moves each colliding key to its next table, and the keys there out of its way, in a
+    /// draft, which is written when all keys have a place. After too many moves the whole filter
+    /// takes new hash functions.
     fn fix(
         filter: &mut Mirrored<Self>,
         query: Digest,
@@ -130,7 +130,7 @@ impl Rule for Cuckooing {
         for &(cell, stored) in colliding {
             let moved_already = draft.edit(cell).is_some_and(|now| now != Some(stored));
             if !moved_already && !move_on(&mut draft, filter, (cell, stored), most, remote)? {
-                // Where no hash functions fit either, all stays as it was.
+                // If no hash functions fit either, nothing changes.
                 return filter.rehash(remote).map(|_| ());
             }
         }
@@ -154,9 +154,9 @@ fn move_on(
     while draft.moves() < most {
         let hashes = filter.hashes(homeless);
         let next = (from + 1) % shape.tables;
-        // The collided key has to take the next table; whoever it drives out
-        // may take any empty cell of its own, and so may the collided key when
-        // a loop drives it out in turn, but not its old one.
+        // The collided key has to take the next table. A key that it displaces may take any
+        // empty cell of its own. So may the collided key if a loop displaces it in turn, except
+        // its old cell.
         let tables = if first { next..next + 1 } else { 0..shape.tables };
         first = false;
         let empty = tables

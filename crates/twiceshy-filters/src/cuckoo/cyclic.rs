@@ -5,8 +5,8 @@
 //! (algorithms 1 and 2) and 3.2 (varying ranges); Kopelowitz, McCauley, Porat,
 //! section 2.4.
 //!
-//! A cell's values are divided among the fingerprint functions, so a value
-//! alone says which function made it:
+//! A cell's values are divided among the fingerprint functions, so a value identifies its
+//! function:
 //!
 //! ```text
 //! equal ranges      0 | f0: 1..2^f | f1: 2^f+1..2*2^f | ...          2^s functions
@@ -14,9 +14,9 @@
 //!                   f1, ..., f(2^s): r ones, s bits of the function, f-r bits
 //! ```
 //!
-//! With equal ranges the first value of each is left out: in function 0 it
-//! would be the empty cell, in the others the exception would cost more than
-//! it gives. The varying ranges are those of [`super::varying`].
+//! With equal ranges the first value of each is unused: in function 0 it marks an empty cell,
+//! and in the others a special case would cost more than it gains. The varying ranges are those
+//! of [`super::varying`].
 
 use alloc::format;
 use alloc::string::String;
@@ -143,8 +143,7 @@ impl Ranges {
         self.value_in(hashes, 0, 0)
     }
 
-    /// Whether a key may have left this value, by another function than the
-    /// first.
+    /// Whether a key may have left this value by a function other than the first.
     #[inline(always)]
     fn matches_adapted(&self, value: u64, hashes: Hashes) -> bool {
         value >= self.first_end && self.matches(value, hashes)
@@ -156,8 +155,8 @@ impl Ranges {
         value == self.value_in(hashes, self.selector(value), value)
     }
 
-    /// The function after `selector`, under which `query` and `stored` differ
-    /// if there is one and the filter was told to look for it.
+    /// The function after `selector`. With `retry`, the next one under which `query` and
+    /// `stored` differ, if there is one.
     fn next(&self, selector: u32, query: Hashes, stored: Hashes) -> u32 {
         let functions = self.others + 1;
         let following = |step| (selector + step) % functions;
@@ -210,8 +209,8 @@ impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
         lanes.broadcast(self.ranges.unadapted(hashes))
     }
 
-    /// Each cell says for itself which fingerprint to compare with. Most never
-    /// adapted, and for those the fingerprint does not wait for the cell.
+    /// Each cell determines the fingerprint to compare with. Most cells never adapted, and for
+    /// those the fingerprint does not depend on the cell.
     #[inline(always)]
     fn in_bin(&self, cells: &Table, hashes: Hashes, _: u32, bin: usize, pattern: u64) -> bool {
         if cells.shape.slots == 1 {

@@ -1,4 +1,4 @@
-//! Changes that are thought through before any is made.
+//! Changes that are planned before any of them is made.
 
 use crate::digest::Digest;
 use crate::error::Result;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use super::mirrored::{Mirrored, Rule};
 
-/// What cells are going to hold. Nothing changes until the draft is written,
-/// and then all of it does.
+/// The planned contents of cells. Nothing changes until the draft is written, and then
+/// everything does at once.
 #[derive(Default)]
 pub(crate) struct Draft {
     edits: Vec<Write>,

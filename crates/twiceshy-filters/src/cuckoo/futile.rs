@@ -1,27 +1,27 @@
-//! When building a full filter again is not worth another try.
+//! When rebuilding a full filter is not worth another attempt.
 //!
-//! Building a filter again costs as much as all its insertions so far, and fails every
-//! time where digests pile up on a few bins: then each refused key would cost that much.
+//! A rebuild costs as much as all insertions so far, and fails every time where digests pile up
+//! in a few bins: then each refused key would cost a rebuild.
 
 use crate::params::WhenFull;
 
-/// The number of keys with which building the filter again failed last.
+/// The number of keys at which a rebuild last failed.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Futile(Option<usize>);
 
 impl Futile {
-    /// With about as many keys as then, another try would most likely fail again.
+    /// With about as many keys, another attempt would most likely fail as well.
     const ABOUT: usize = 64;
 
-    /// Building the filter again has failed.
+    /// Notes that a rebuild has failed.
     pub(crate) fn note(&mut self, len: usize) {
         self.0 = Some(len);
     }
 
-    /// Whether it would fail again: fewer than a 64th of the keys have gone since. Where
-    /// the filter grows it may be the refused key alone that fits nowhere; so it
-    /// tries again when as many keys have come, too. (A filter of fewer than 64 keys
-    /// tries again with one more or less: that is cheap.)
+    /// Whether another rebuild would most likely fail: fewer than a 64th of the keys have been
+    /// removed since. If the filter grows, only the refused key may be at fault, so it also
+    /// tries again when a 64th more keys have come. (A filter of fewer than 64 keys tries again
+    /// after each change, which is cheap.)
     pub(crate) fn applies(self, len: usize, full: WhenFull) -> bool {
         self.0.is_some_and(|failed| {
             let about = failed / Self::ABOUT;

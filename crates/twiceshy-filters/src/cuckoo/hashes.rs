@@ -1,4 +1,4 @@
-//! The hash functions of the cuckoo filters, all cut from one digest.
+//! The hash functions of the cuckoo filters, all taken from one digest.
 
 use crate::digest::{Digest, reduce32};
 
@@ -43,9 +43,9 @@ impl Hashes {
         self.stream.bits(HASH_BITS * self.tables + at, count)
     }
 
-    /// The 32-bit hash of a selector, which is known only when its cell has
-    /// been read: the first half of a derived word of its own behind the bins,
-    /// so that there is nothing to shift or to branch on.
+    /// The 32-bit hash of a selector, which is known only once its cell has been read. It is the
+    /// first half of a derived word of its own behind the bins, which needs no shift and no
+    /// branch.
     #[inline(always)]
     pub(crate) fn selected_tag(self, selector: u32) -> u64 {
         let first = (self.tables * HASH_BITS).div_ceil(64).max(2);
@@ -64,7 +64,7 @@ impl Fingerprints {
         Fingerprints { count: (1 << width) - 1 }
     }
 
-    /// The fingerprint of a 32-bit hash: uniform over all there are.
+    /// The fingerprint of a 32-bit hash, uniform over all values.
     #[inline(always)]
     pub(crate) fn of(self, hash: u64) -> u64 {
         1 + reduce32(hash, self.count)

@@ -5,13 +5,13 @@
 //! from real hashes of the key (not from its fingerprint), so moving it needs
 //! the remote: a [`Mirror`] that knows which digest sits in which cell.
 //!
-//! A [`Rule`] says which value a digest leaves in a cell and what changes after
-//! a false positive. The rules are the variants: [`super::plain_full::PlainFull`] (never
+//! A [`Rule`] decides which value a digest leaves in a cell and what changes after a false
+//! positive. The variants are its implementations: [`super::plain_full::PlainFull`] (never
 //! adapts), [`super::cyclic::Cyclic`], [`super::swapping::Swapping`] and
 //! [`super::cuckooing::Cuckooing`].
 //!
-//! Every change is planned with reads alone, then written to the mirror in one
-//! call, then made here: a failure at any point has changed nothing.
+//! Every change is planned with reads alone, then written to the mirror in one call, then made
+//! in the filter: a failure at any point changes nothing.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -51,14 +51,14 @@ pub struct Mirrored<R: Rule> {
     futile: Futile,
 }
 
-/// A digest on its way through a query: its bin in every table.
+/// A digest's bin in every table.
 #[derive(Clone, Copy)]
 pub(super) struct Probe<const TABLES: usize> {
     pub(super) hashes: Hashes,
     pub(super) bins: [usize; TABLES],
 }
 
-/// Queries for a number of tables known when compiling.
+/// Queries for a number of tables known at compile time.
 struct Located<'a, R: Rule, const TABLES: usize>(&'a Mirrored<R>);
 
 impl<R: Rule, const TABLES: usize> Probes for Located<'_, R, TABLES> {
@@ -92,7 +92,7 @@ impl<R: Rule> Mirrored<R> {
     /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no such filter.
+    /// [`Error::Format`] for bytes that are not such a filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         make::load(bytes)
     }
@@ -129,8 +129,8 @@ impl<R: Rule> Mirrored<R> {
         self.rule.holds(self.table.get(cell), hashes, self.table.shape.place(cell))
     }
 
-    /// Where a digest would be, for a number of tables known when compiling,
-    /// so that the bits of each bin are cut with constant shifts.
+    /// Where a digest would be. The number of tables is known at compile time, so that each bin
+    /// takes constant shifts.
     #[inline(always)]
     pub(super) fn locate<const TABLES: usize>(&self, digest: Digest) -> Probe<TABLES> {
         let hashes = Hashes::new(digest, self.seed, TABLES as u32);
@@ -140,8 +140,8 @@ impl<R: Rule> Mirrored<R> {
 
     #[inline(always)]
     pub(super) fn test<const TABLES: usize>(&self, probe: &Probe<TABLES>) -> bool {
-        // Out of line, so that a query of bins that are words is short enough to
-        // become part of its caller's loop.
+        // Out of line, so that a query of bins that are words is short enough to be inlined into
+        // its caller's loop.
         let Some(lanes) = self.table.lanes() else { return self.test_any(probe.hashes) };
         let patterns = self.rule.patterns::<TABLES>(probe.hashes, lanes);
         let mut hit = false;
@@ -208,8 +208,8 @@ impl<R: Rule> Mirrored<R> {
         Ok(())
     }
 
-    /// An empty cell of the emptiest of a digest's bins, with their number known when
-    /// compiling where it is a common one.
+    /// An empty cell of the emptiest of a digest's bins. Common numbers of tables are known at
+    /// compile time.
     #[inline(always)]
     fn empty_for(&self, digest: Digest) -> Option<usize> {
         match self.table.shape.tables {
@@ -234,9 +234,9 @@ impl<R: Rule> Mirrored<R> {
         Ok(true)
     }
 
-    /// Builds the filter anew from its remote, with `extra` as one more key,
-    /// other hash functions and this many bins a table. `false`, and nothing
-    /// has changed, when the keys do not fit after so many attempts.
+    /// Rebuilds the filter from its remote, with `extra` as one more key, other hash functions
+    /// and this many bins per table. `false`, and nothing has changed, when the keys do not fit
+    /// after so many attempts.
     ///
     /// A mirror that has a digest twice, which no filter writes, has it once afterwards.
     fn renew(
@@ -276,8 +276,8 @@ impl<R: Rule> Mirrored<R> {
         Ok(false)
     }
 
-    /// Builds the filter anew at its size; `false`, and nothing has changed,
-    /// when the keys do not fit with any hash functions tried.
+    /// Rebuilds the filter at its size. `false`, and nothing has changed, when the keys do not
+    /// fit with any of the hash functions tried.
     pub(crate) fn rehash(&mut self, remote: &mut dyn Mirror) -> Result<bool> {
         let (capacity, bins) = (self.counts.capacity, self.table.shape.bins);
         self.renew(capacity, bins, None, MAX_REBUILDS, remote)
@@ -348,9 +348,9 @@ impl<R: Rule> DigestFilter for Mirrored<R> {
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
-        // Its record will be in one of two places: the mirror is told before the filter
-        // is looked at, so that nobody waits for both in turn. With four places as many
-        // requests are in vain as it saves.
+        // Its record will be in one of two places. The mirror prefetches them before the filter
+        // is read, so that the two waits overlap. With four places the wasted prefetches cost as
+        // much as they save.
         if self.table.shape.tables == 2 {
             for bin in self.locate::<2>(digest).bins {
                 remote.prefetch(self.table.shape.cells_of(bin).start);
@@ -389,7 +389,7 @@ impl<R: Rule> DigestFilter for Mirrored<R> {
         if !futile {
             self.futile.note(len);
         }
-        // A filter that cannot grow still has the room that it has.
+        // A filter that cannot grow may still have a free cell.
         if grows_now && self.place(digest, remote)? {
             return Ok(true);
         }
@@ -415,7 +415,7 @@ impl<R: Rule> DigestFilter for Mirrored<R> {
         if colliding.is_empty() && orphans.is_empty() {
             return Ok(Adapted::Absent);
         }
-        // No key is behind these: a crash between filter and remote left them.
+        // These belong to no key: a crash between filter and remote left them.
         for &cell in &orphans {
             self.table.set(cell, EMPTY);
         }

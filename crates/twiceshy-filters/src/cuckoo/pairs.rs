@@ -1,7 +1,7 @@
 //! Queries of two tables whose bins are words: both bins are compared at once.
 //!
-//! For the rules that compare a cell with what the digest would leave there and
-//! nothing else ([`Rule::BY_PATTERN`]).
+//! For the rules that compare a cell only with the value that the digest would leave there
+//! ([`Rule::BY_PATTERN`]).
 
 use crate::batch::{Probes, probe_in_ring};
 use crate::bits::lanes::Lanes;

@@ -1,14 +1,12 @@
-//! Partial-key cuckoo filters: a fingerprint and the bin it sits in say where
-//! else it may sit, so moving it needs no remote.
+//! Partial-key cuckoo filters: a fingerprint and its bin determine the other bin, so moving it
+//! needs no remote.
 //!
-//! A [`Pairing`] says which two bins a fingerprint has: the original filter is
-//! [`super::plain`], the simplified one [`super::simplified`]. Two keys with
-//! one fingerprint in one bin keep two cells, so that removing one never
-//! denies the other.
+//! A [`Pairing`] says which two bins a fingerprint has: the original filter is [`super::plain`],
+//! the simplified one [`super::simplified`]. Two keys with the same fingerprint in the same bin
+//! take two cells, so that removing one never denies the other.
 //!
-//! The remote is the bare set of stored digests. It is asked whether a key is
-//! really stored before one is removed (removing the fingerprint of an absent
-//! key would deny another), and for all of them when the filter is rebuilt.
+//! The remote is the bare set of stored digests. It is read before a removal, because removing
+//! the fingerprint of an absent key would deny another, and when the filter is rebuilt.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -35,7 +33,7 @@ mod moves;
 
 /// Which two bins a digest's fingerprint may sit in.
 pub trait Pairing: Copy {
-    /// Whether what finds no cell may go to a stash.
+    /// Whether fingerprints that find no cell may go to a stash.
     const STASHES: bool;
 
     /// What a filter with this pairing is made from.
@@ -76,7 +74,7 @@ struct Homes {
     bins: [usize; 2],
 }
 
-/// A filter that many digests are asked of, and the form of its table.
+/// A filter that answers a batch, and the form of its table.
 struct Asked<'a, P: Pairing> {
     filter: &'a PartialKey<P>,
     form: Form,
@@ -113,7 +111,7 @@ impl<P: Pairing> PartialKey<P> {
     /// The filter that [`DigestFilter::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`] for bytes that are no such filter.
+    /// [`Error::Format`] for bytes that are not such a filter.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         make::load(bytes)
     }
@@ -145,8 +143,8 @@ impl<P: Pairing> PartialKey<P> {
             || P::STASHES && self.stash.holds(homes.bins, homes.fingerprint)
     }
 
-    /// A query of bins that are no whole bytes. Out of line, and of bare words, so
-    /// that the other forms keep their query in registers.
+    /// A query of bins that are not whole bytes. Out of line, and with plain words as arguments,
+    /// so that the other forms keep their query in registers.
     #[cold]
     #[inline(never)]
     fn contains_in_odd_bins(&self, first: u64, second: u64) -> bool {
@@ -164,13 +162,11 @@ impl<P: Pairing> PartialKey<P> {
         homes.bins.into_iter().find_map(|bin| self.table.find(bin, homes.fingerprint))
     }
 
-    /// Adds a digest's fingerprint without asking the remote, as a filter with
-    /// none would: a digest added twice has to be deleted twice. `false`, and
-    /// nothing has changed, when there is no room.
+    /// Adds a digest's fingerprint without a remote. A digest added twice has to be deleted
+    /// twice. `false`, and nothing has changed, when there is no room.
     ///
-    /// A filter is used with a remote or without. Whatever builds it anew
-    /// ([`DigestFilter::grow`], [`DigestFilter::rebuild`]) knows the remote's keys only, and
-    /// forgets those that were added here.
+    /// Use a filter either with a remote or without. [`DigestFilter::grow`] and
+    /// [`DigestFilter::rebuild`] know only the remote's keys, and forget those added here.
     #[inline]
     pub fn add(&mut self, digest: Digest) -> bool {
         let Homes { fingerprint, bins } = self.homes(digest);
@@ -199,8 +195,8 @@ impl<P: Pairing> PartialKey<P> {
         Ok(true)
     }
 
-    /// Adds a fingerprint where the emptier of its bins has no room, or the bins are no
-    /// whole bytes. Of bare words, so that the other insertions stay in registers.
+    /// Adds a fingerprint where the emptier of its bins has no room, or the bins are not whole
+    /// bytes. With plain words as arguments, so that other insertions stay in registers.
     #[cold]
     #[inline(never)]
     fn add_elsewhere(&mut self, fingerprint: u64, bin: usize, other: usize) -> bool {
@@ -213,9 +209,9 @@ impl<P: Pairing> PartialKey<P> {
         true
     }
 
-    /// Removes one fingerprint like the digest's without asking the remote.
-    /// The digest must have been added: deleting another may deny a stored key.
-    /// `false` when there is no such fingerprint.
+    /// Removes one fingerprint equal to the digest's, without a remote. The digest must have
+    /// been added: deleting another may deny a stored key. `false` when there is no such
+    /// fingerprint.
     pub fn delete(&mut self, digest: Digest) -> bool {
         let homes = self.homes(digest);
         if let Some(cell) = self.find(homes) {
@@ -272,7 +268,7 @@ impl<P: Pairing> Build for PartialKey<P> {
         let shape = Shape { tables: 1, bins: header.bins, slots: params.cells().b };
         if header.bins == 0 || !header.bins.is_multiple_of(params.bin_step()) {
             return Err(Error::format(format!(
-                "{} bins are no whole subtables of {params}",
+                "{} bins are not whole subtables of {params}",
                 header.bins
             )));
         }
@@ -367,7 +363,7 @@ impl<P: Pairing> DigestFilter for PartialKey<P> {
             if !futile {
                 self.futile.note(len);
             }
-            // A filter that cannot grow still has the room that it has.
+            // A filter that cannot grow may still have a free cell.
             if grows_now && self.add_to_both(digest, remote)? {
                 return Ok(true);
             }
@@ -420,7 +416,7 @@ impl<P: Pairing> DigestFilter for PartialKey<P> {
         if held != self.counts.len {
             return Err(format!("{held} fingerprints for {} keys", self.counts.len));
         }
-        // Taking every stored digest out of a copy must leave nothing.
+        // Deleting every stored digest from a copy must leave it empty.
         let mut copy = self.clone();
         let mut stray = None;
         remote

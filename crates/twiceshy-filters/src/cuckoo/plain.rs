@@ -1,10 +1,9 @@
 //! The original cuckoo filter: two bins, fingerprints of `f` bits.
 //!
-//! Fan et al., as told by Eppstein, "Cuckoo Filter: Simplification and
-//! Analysis", section 2.5, and Mitzenmacher et al., section 2.2. There the
-//! other bin is `bin xor h2(fingerprint)`, which needs a power of two of bins.
-//! Here it is `h2(fingerprint) - bin` modulo the number of bins: as much its
-//! own inverse, for any number of them.
+//! Fan et al., as told by Eppstein, "Cuckoo Filter: Simplification and Analysis", section 2.5,
+//! and Mitzenmacher et al., section 2.2. There the other bin is `bin xor h2(fingerprint)`, which
+//! needs a power of two of bins. Here it is `h2(fingerprint) - bin` modulo the number of bins,
+//! which is its own inverse for any number of bins.
 
 use alloc::string::String;
 use alloc::vec;

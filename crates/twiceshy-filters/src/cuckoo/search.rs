@@ -15,7 +15,7 @@ use core::ops::Range;
 use crate::params::Word;
 use crate::rng::Rng;
 
-/// How a full bin's occupants are asked for a way out.
+/// How a search looks for an empty cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     BreadthFirst,
@@ -33,23 +33,21 @@ const MAX_CELLS: usize = 2048;
 /// Occupants a random walk may move before it gives up.
 const MAX_STEPS: usize = 500;
 
-/// Cells whose moves are asked for ahead of the one looked at: the first two bins
-/// of four.
+/// How many cells ahead moves are prefetched: the first two bins of four cells.
 const AHEAD: usize = 8;
 
 /// The bins to search and the moves out of their cells, as a search sees them.
 pub(crate) trait Moves {
-    /// What keeps an occupant from being known.
+    /// Why an occupant is not known.
     type Error;
 
-    /// Cells a bin.
+    /// Cells per bin.
     fn slots(&self) -> usize;
 
     /// An empty cell of a bin.
     fn empty_cell(&self, bin: usize) -> Option<usize>;
 
-    /// Asks for the memory that [`Moves::ways`] out of a bin, or a look at where they
-    /// lead, would have to wait for. It changes nothing.
+    /// Prefetches the memory that [`Moves::ways`] out of a bin and their destinations need.
     fn prefetch(&self, bin: usize);
 
     /// The bins that the occupant of a cell of this bin may move to.
@@ -90,8 +88,8 @@ fn breadth_first<M: Moves>(
     let mut asked = 0;
     let mut node = 0;
     while node < tree.nodes.len() {
-        // Where the moves lead is far apart, and none depends on another: out of cache,
-        // all of them arrive in the time of one.
+        // The destinations are far apart and independent: out of cache, prefetching makes all of
+        // them arrive in the time of one.
         while asked < tree.nodes.len() && asked * slots < node * slots + AHEAD {
             moves.prefetch(tree.nodes[asked].bin);
             asked += 1;
@@ -114,8 +112,8 @@ fn breadth_first<M: Moves>(
 struct Tree {
     nodes: Vec<Node>,
     most: usize,
-    /// A bin whose mark is not set was not seen; the others are looked up.
-    /// Looking up every bin made filling a table to its limit three times slower.
+    /// A bin without a mark was not seen; others are looked up in the list. Looking up every bin
+    /// made filling a table to its limit three times slower.
     marks: [u64; MARK_WORDS],
 }
 
@@ -141,7 +139,7 @@ impl Tree {
     /// Adds a bin, unless it was seen or the tree is as large as it may be.
     #[inline]
     fn add(&mut self, bin: usize, from: Option<Step>) {
-        // Before the look-up: in a search that fails, most bins come when the tree is full.
+        // Before the lookup: in a search that fails, most bins come when the tree is full.
         if self.nodes.len() == self.most {
             return;
         }

@@ -5,9 +5,8 @@
 //! small cuckoo filter of its own; there may be any number of subtables. What
 //! does not fit a subtable goes to its stash.
 //!
-//! The paper remarks that any `(2^f - 1)`-regular graph on the bins would do in
-//! place of these cliques, with a fingerprint as the name of an edge; nobody
-//! has needed one, and it is not built here.
+//! The paper remarks that any `(2^f - 1)`-regular graph on the bins would do in place of these
+//! cliques, with fingerprints as edge labels. That is not built here.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -77,8 +76,8 @@ impl Kind for Values {
         1 << self.cells.f
     }
 
-    /// A stash is counted with what does not fit subtables that can be filled to 0.975
-    /// (they can be filled further), and three standard deviations more.
+    /// The stash is counted as the keys that do not fit subtables filled to 0.975 (they can be
+    /// filled further), plus three standard deviations.
     fn stash_bits(&self, bins: usize, keys: usize) -> usize {
         if self.stash == 0 {
             return 0;

@@ -1,9 +1,8 @@
 //! A stash for each subtable: fingerprints that found no cell.
 //!
-//! Eppstein, "Cuckoo Filter: Simplification and Analysis", section 5. An entry
-//! is the low `f` bits of the smaller of the fingerprint's two bins, and the
-//! fingerprint; that pair is as hard to hit as a cell, so the stash leaves the
-//! false-positive rate as it is (Theorem 5.1).
+//! Eppstein, "Cuckoo Filter: Simplification and Analysis", section 5. An entry is the low `f`
+//! bits of the smaller of the fingerprint's two bins, and the fingerprint; a query matches that
+//! pair as rarely as a cell, so the stash does not raise the false-positive rate (Theorem 5.1).
 
 use crate::error::{Error, Result};
 use crate::format::{Reader, Writer};
@@ -18,7 +17,7 @@ pub(crate) struct Stash {
     subtables: Vec<Vec<Entry>>,
     /// Entries of all lists.
     len: usize,
-    /// Entries a list may have.
+    /// The most entries of a list.
     most: usize,
     /// Bits of a bin's number within its subtable: those of a fingerprint.
     width: u32,

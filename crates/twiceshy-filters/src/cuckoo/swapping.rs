@@ -73,11 +73,11 @@ pub struct Swapping {
     retry: bool,
 }
 
-/// Draws for a lane that is zero, which is no fingerprint, before it becomes 1.
+/// How often a lane that is zero, which is no fingerprint, is drawn again before it becomes 1.
 const MAX_DRAWS: u32 = 8;
 
-/// Fingerprints for all positions: `b * f` bits, drawn again where a lane is
-/// zero. One lane in `2^f` is, so the branch is all but free.
+/// Fingerprints for all positions: `b * f` bits, drawn again where a lane is zero. One lane in
+/// `2^f` is, so the branch is almost always predicted.
 #[inline]
 fn tags(hashes: Hashes, lanes: &Lanes) -> u64 {
     let tags = hashes.tag_bits(0, lanes.bits());

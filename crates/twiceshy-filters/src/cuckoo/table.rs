@@ -17,7 +17,7 @@ use crate::bits::lanes::Lanes;
 use crate::bits::packed::{Packed, mask};
 use crate::bits::pair;
 
-/// Tables, bins a table and cells a bin.
+/// Tables, bins per table and cells per bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub(crate) tables: u32,
@@ -25,7 +25,7 @@ pub struct Shape {
     pub(crate) slots: u32,
 }
 
-/// Where a cell is, as far as what it holds depends on it.
+/// The parts of a cell's position that its value depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub(crate) table: u32,
@@ -38,8 +38,8 @@ impl Shape {
         self.tables as usize * self.bins * self.slots as usize
     }
 
-    /// A bin of a table as a bin of all tables. Where nothing else is said,
-    /// bins are counted so.
+    /// A bin of a table, numbered through all tables. Bins are numbered so unless stated
+    /// otherwise.
     #[inline(always)]
     pub(crate) fn bin(&self, table: u32, bin: usize) -> usize {
         table as usize * self.bins + bin
@@ -166,8 +166,8 @@ impl Table {
         self.form
     }
 
-    /// Whether a cell of either bin holds `value`. `form` is the table's own; where
-    /// it is a constant to the caller, nothing is left to ask.
+    /// Whether a cell of either bin holds `value`. `form` must be the table's own; where it is a
+    /// constant of the caller, no branch is left.
     #[inline(always)]
     pub(crate) fn either_holds(&self, form: Form, bins: [usize; 2], value: u64) -> bool {
         let pattern = match form {
@@ -224,9 +224,9 @@ impl Table {
         // instructions a bin where the target has none for it, an eighth of the time
         // of an insertion, and saves no moves at loads from 0.9 on.
         //
-        // Which bin it is cannot be predicted. With a branch here, the processor
-        // would have to wait for every bin before it could ask for the next
-        // key's: twice the time of an insertion out of cache.
+        // Which bin it is is unpredictable. With a branch here, the processor would wait for
+        // every bin before it could prefetch the next key's: twice the time of an insertion out
+        // of cache.
         let (mut most, mut emptiest) = (0u64, 0);
         for bin in bins {
             let marks = lanes.zeros(self.bin(bin, lanes));
@@ -261,7 +261,7 @@ impl Table {
             _ => self.cells.byte_aligned(bin, bytes),
         });
         let used = mask(lanes.bits());
-        // A branch here could not be predicted, and would wait for both bins.
+        // A branch here would be unpredictable, and would wait for both bins.
         let other = others & used < its & used;
         let word = select_unpredictable(other, others, its);
         let bin = select_unpredictable(other, bins[1], bins[0]);
@@ -288,7 +288,7 @@ impl Table {
         (0..self.cells.len()).filter(|&cell| !self.is_empty(cell))
     }
 
-    /// Asks for the memory of two bins ahead of their use; `form` as above.
+    /// Prefetches two bins; `form` as above.
     #[inline(always)]
     pub(crate) fn prefetch_both(&self, form: Form, bins: [usize; 2]) {
         for bin in bins {
@@ -301,7 +301,7 @@ impl Table {
         }
     }
 
-    /// Asks for the memory of a bin ahead of its use.
+    /// Prefetches a bin.
     #[inline(always)]
     pub(crate) fn prefetch(&self, bin: usize) {
         self.cells.prefetch(bin * self.shape.slots as usize);

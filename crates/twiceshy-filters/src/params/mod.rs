@@ -24,21 +24,21 @@ pub use kind::{Kind, Shape, Valid};
 pub use value::{Field, Value, WhenFull};
 pub(crate) use value::{Word, field};
 
-/// Bins of one table that 32 hash bits can tell apart.
+/// The most bins of one table: 32 hash bits address them.
 pub(crate) const MAX_BINS: usize = u32::MAX as usize;
 
-/// Sets of hash functions tried at one size before the keys count as too many.
+/// Sets of hash functions to try at one size before giving up.
 pub(crate) const MAX_REBUILDS: u64 = 8;
 
-/// Sets of hash functions tried at each size by an insertion that makes the filter
-/// grow: where the first fails, the next size has more room for another.
+/// Sets of hash functions that a growing filter tries at each size: if the first fails, the next
+/// size has more room.
 pub(crate) const REBUILDS_PER_GROWTH: u64 = 1;
 
 /// Sizes that a full filter tries, the last five times the first.
 const MAX_GROWTHS: usize = 4;
 
-/// The parameters of one kind of filter, always within their limits: other values
-/// ([`FromStr`], [`Params::with`]) are an error.
+/// The parameters of one kind of filter. They are always within their limits: [`FromStr`] and
+/// [`Params::with`] return an error for values that are not.
 ///
 /// ```
 /// use twiceshy_filters::quotient::telescoping;
@@ -51,20 +51,19 @@ const MAX_GROWTHS: usize = 4;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// The trait is sealed: a kind is more than its parameters, and this crate's catalogue
-/// has to know it.
+/// The trait is sealed: only kinds in this crate's catalogue can be built.
 pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     /// The name of the kind in a description.
     fn name(&self) -> &'static str;
 
-    /// Every parameter, in the order in which they are written.
+    /// Every parameter, in the order of its text form.
     #[doc(hidden)]
     fn fields(&mut self) -> Vec<Field<'_>>;
 
-    /// Whether the numbers make a filter.
+    /// Verifies that a filter with these parameters can be built.
     ///
     /// # Errors
-    /// Which one is out of its limits, and what they are.
+    /// Which parameter is out of its limits, and what they are.
     #[doc(hidden)]
     fn validate(&self) -> Result<(), String>;
 
@@ -79,7 +78,7 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     /// "maybe" at this load.
     fn first_pass_rate(&self, load: f64) -> f64;
 
-    /// Whether the filter changes when it is told of a false positive.
+    /// Whether the filter adapts to a reported false positive.
     fn adapts(&self) -> bool;
 
     /// What [`AnyFilter::states`](crate::AnyFilter::states) counts; `None` if nothing.
@@ -89,7 +88,7 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     #[doc(hidden)]
     fn block_code(&self) -> Option<BlockCode>;
 
-    /// Keys for each 1000 cells that a filter is made for.
+    /// Keys per 1000 cells of a full filter.
     #[doc(hidden)]
     fn target_permille(&self) -> u32;
 
@@ -110,7 +109,7 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     #[doc(hidden)]
     fn bins(&self, capacity: usize) -> u128;
 
-    /// Bins of one table for `capacity` keys at the load we fill to.
+    /// Bins of one table for `capacity` keys at the target load.
     #[doc(hidden)]
     fn bins_for(&self, capacity: usize) -> Result<usize> {
         if capacity == 0 {
@@ -121,14 +120,14 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
             Error::spec(
                 self.to_string(),
                 format!(
-                    "a capacity of {capacity} is too large for one filter; cut the keys into \
-                     several"
+                    "a capacity of {capacity} is too large for one filter; split the keys \
+                     among several"
                 ),
             )
         })
     }
 
-    /// Keys for each 1000 cells in so many bins.
+    /// Keys per 1000 cells in so many bins.
     #[doc(hidden)]
     fn load_permille(&self, keys: usize, bins: usize) -> u32 {
         let cells = bins as u128 * u128::from(self.cells_per_bin());
@@ -149,13 +148,13 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     }
 }
 
-/// Implemented by the parameters of this crate's filters alone.
+/// Implemented only by the parameters of this crate's filters.
 pub trait Sealed {}
 
 /// Sets a parameter.
 ///
 /// # Errors
-/// Why not: there is none of that name, or the value is none that it can have.
+/// Why not: there is no such parameter, or it cannot have this value.
 pub(crate) fn set(
     params: &mut dyn Params,
     parameter: &str,
@@ -175,7 +174,7 @@ pub(crate) fn set(
     }
 }
 
-/// Sets a parameter of a valid description; what comes out is valid, or an error.
+/// Sets a parameter of a valid description; the result is valid, or an error.
 ///
 /// # Errors
 /// [`Error::Spec`].
@@ -204,7 +203,7 @@ pub(crate) fn read(params: &mut dyn Params, text: &str) -> Result<()> {
     params.validate().map_err(|reason| Error::spec(params.to_string(), reason))
 }
 
-/// The parameters of a description, of a kind that is known.
+/// The parameters in the description of a known kind.
 ///
 /// # Errors
 /// [`Error::Spec`], also for the description of another kind.
@@ -234,14 +233,14 @@ pub(crate) fn write(mut params: impl Params, f: &mut fmt::Formatter<'_>) -> fmt:
 pub(crate) fn in_file<P: FromStr<Err = Error> + fmt::Display>(reader: &Reader<'_>) -> Result<P> {
     let kind = reader.kind();
     let params: P = kind.parse().map_err(|error: Error| Error::format(error.to_string()))?;
-    // No version has written "f=+8", or a parameter twice.
+    // No version writes "f=+8", or a parameter twice.
     if params.to_string() != kind {
         return Err(Error::format(format!("its kind is \"{kind}\" in place of \"{params}\"")));
     }
     Ok(params)
 }
 
-/// An error unless a parameter is within its limits.
+/// Returns an error unless a parameter is within its limits.
 pub(crate) fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -249,8 +248,8 @@ pub(crate) fn within(name: &str, value: u32, least: u32, most: u32) -> Result<()
     Err(format!("{name}={value} is out of range: use {least} to {most}"))
 }
 
-/// Capacities and bins of filters each half as large again as the one before, and
-/// larger in any case: what a full filter tries to become.
+/// The sizes that a full filter tries to grow to, as capacities and bins: each half as large
+/// again as the one before, and always larger.
 pub(crate) fn growth<P: Params + Copy>(
     params: P,
     capacity: usize,

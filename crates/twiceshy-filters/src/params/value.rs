@@ -1,4 +1,4 @@
-//! Values of parameters, and how they are written.
+//! Values of parameters and their text form.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,12 +12,12 @@ pub(crate) fn field<'a>(name: &'static str, value: &'a mut dyn Value) -> Field<'
     (name, value)
 }
 
-/// A value that can be written and read.
+/// A value with a text form.
 pub trait Value {
-    /// As it is written.
+    /// Its text.
     fn text(&self) -> String;
 
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
     /// What is expected.
@@ -81,16 +81,16 @@ pub enum WhenFull {
     /// Up to its capacity the filter is rebuilt with new hash functions; past
     /// it the key is handed back.
     Rebuild,
-    /// The filter is rebuilt half as large again: when it has as many keys as it was
-    /// made for, or a key finds no cell before that.
+    /// The filter is rebuilt half as large again when it reaches its capacity, or earlier if a
+    /// key finds no cell.
     Grow,
 }
 
 impl WhenFull {
-    /// Keys that a filter of this capacity, with room for `most`, takes before it is
+    /// The number of keys at which a filter of this capacity, with room for `most`, counts as
     /// full. One that grows does so at its capacity: at a load of 0.95 an insertion into a
-    /// quotient filter takes 0.24 us, at 0.99 1.3 us and at 0.999 55 us, and queries slow
-    /// down as well.
+    /// quotient filter takes 0.24 us, at 0.99 1.3 us and at 0.999 55 us, and queries slow down
+    /// as well.
     #[inline]
     pub(crate) fn most_keys(self, capacity: usize, most: usize) -> usize {
         if self == WhenFull::Grow { capacity } else { most }

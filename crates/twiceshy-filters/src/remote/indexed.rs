@@ -10,12 +10,12 @@ use crate::error::{Error, RemoteError, Result};
 use crate::format::{Reader, Writer};
 use crate::remote::{Accesses, EVERY_DIGEST, read_digest, write_digest};
 
-/// A digest, and where the index of a function has it.
+/// A digest, and its place in the index of one hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which hash function.
     pub function: u64,
-    /// The digest's hash under it, which another may have as well.
+    /// The digest's hash under it; two digests may share one.
     pub address: Digest,
     /// The digest itself.
     pub digest: Digest,
@@ -24,24 +24,23 @@ pub struct Entry {
 /// A remote with the stored digests in order, each also in the index of one hash
 /// function: what a faithful [broom filter](crate::broom) needs.
 pub trait Indexed {
-    /// Removes entries and adds others: all of it, or nothing and an error. A
-    /// digest is stored while it has an entry.
+    /// Removes entries and adds others. Atomic: after an error nothing has changed. A digest is
+    /// stored while it has an entry.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing.
+    /// When the remote cannot write.
     fn put(&mut self, removed: &[Entry], added: &[Entry]) -> Result<(), RemoteError>;
 
-    /// Takes these entries in place of all it has: all of them, or none and an
-    /// error.
+    /// Replaces all entries by these. Atomic: after an error nothing has changed.
     ///
     /// # Errors
-    /// Whatever keeps the remote from writing.
+    /// When the remote cannot write.
     fn replace(&mut self, entries: &[Entry]) -> Result<(), RemoteError>;
 
     /// Visits every stored digest in the range, in order.
     ///
     /// # Errors
-    /// Whatever keeps the remote from reading.
+    /// When the remote cannot read.
     fn visit(
         &mut self,
         range: RangeInclusive<Digest>,
@@ -51,7 +50,7 @@ pub trait Indexed {
     /// Visits the digests whose address under a function is in the range.
     ///
     /// # Errors
-    /// Whatever keeps the remote from reading.
+    /// When the remote cannot read.
     fn visit_index(
         &mut self,
         function: u64,
@@ -59,7 +58,7 @@ pub trait Indexed {
         visitor: &mut dyn FnMut(Digest),
     ) -> Result<(), RemoteError>;
 
-    /// How often it was asked so far.
+    /// The number of accesses so far.
     fn accesses(&self) -> Accesses;
 }
 
@@ -98,7 +97,7 @@ impl MemoryIndex {
     /// The index that [`MemoryIndex::save`] wrote.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) for bytes that are none.
+    /// [`Error::Format`](crate::Error::Format) for bytes that are not a saved index.
     pub fn load(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::open(bytes)?;
         reader.expect_kind(INDEX)?;

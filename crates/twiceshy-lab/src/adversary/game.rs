@@ -55,7 +55,7 @@ pub trait Adversary {
 /// The filter in a game: one of the library, or a slow and obvious one of a paper to
 /// compare it with.
 pub trait Defender {
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     fn contains(&self, digest: Digest) -> bool;
 
     /// Adds a key; `false` when it was stored already.

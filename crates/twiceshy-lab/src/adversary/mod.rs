@@ -50,8 +50,8 @@ pub enum Attack {
     DeletionTiming,
 }
 
-/// What an adversary knows of a filter, all but its secret, and what it may
-/// spend.
+/// What an adversary knows of a filter (everything but its secret), and how many queries it may
+/// make.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     spec: Spec,
@@ -68,7 +68,7 @@ impl Target {
         Target { spec: filter.filter_spec(), cells, keys, queries: queries(keys, ratio) }
     }
 
-    /// A parameter of the filter; 1 where it has none such.
+    /// A parameter of the filter; 1 where it has no such parameter.
     fn parameter(&self, name: &str) -> u32 {
         self.spec.number(name).unwrap_or(1)
     }
@@ -79,8 +79,8 @@ impl Target {
         if matches!(self.spec, Spec::Varying(_)) { selectors + 1 } else { selectors }
     }
 
-    /// Hashes that the filter can choose from for a stored key: selectors, cells of
-    /// a bin, or tables. Two for one that does not choose, or has no end of them.
+    /// The number of hashes that the filter can choose from for a stored key: selectors, cells
+    /// of a bin, or tables. Two for a filter without a choice, or without a limit.
     fn hashes(&self) -> u32 {
         match self.spec {
             Spec::Cyclic(_) | Spec::Varying(_) => self.selectors(),
@@ -133,8 +133,8 @@ impl Attack {
         }
     }
 
-    /// The adversary against a filter. Theorems 9 and 10 differ in nothing but
-    /// what they take for the filter's choices: its selectors, or its cells.
+    /// The adversary against a filter. Theorems 9 and 10 differ only in what they count as the
+    /// filter's choices: its selectors, or its cells.
     #[must_use]
     pub fn on(self, target: &Target) -> Box<dyn game::Adversary> {
         let (bits, queries) = (target.parameter("f"), target.queries);

@@ -7,7 +7,7 @@
 
 use super::persistence::Persistence;
 
-/// The attack on a filter with `slots` cells a bin and fingerprints of `bits` bits.
+/// The attack on a filter with `slots` cells per bin and fingerprints of `bits` bits.
 #[must_use]
 pub fn theorem_10(slots: u32, bits: u32) -> Persistence {
     Persistence::new(slots, bits)

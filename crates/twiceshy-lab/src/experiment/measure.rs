@@ -51,7 +51,7 @@ pub fn cyclic(selector_bits: u32, cell_bits: u32) -> Curve {
     Curve::new(&format!("cyclic:f={fingerprint},s={selector_bits},k=4,b=1,retry=0"))
 }
 
-/// The swapping filter as published: two tables, four cells a bin.
+/// The swapping filter as published: two tables, four cells per bin.
 pub fn swapping(cell_bits: u32) -> Curve {
     Curve::new(&format!("swapping:f={cell_bits},k=2,b=4,retry=0"))
 }

@@ -66,21 +66,21 @@ pub struct Axis {
     pub log: bool,
 }
 
-/// What an experiment may take, and on what it runs.
+/// The size of an experiment, and its input.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// Small enough for all figures to be done in under two minutes.
     pub quick: bool,
-    /// What the figures about traces run on, if not on generated ones.
+    /// The input of the figures about traces, if not generated.
     pub recording: Option<Arc<Recording>>,
 }
 
 impl Setting {
     /// Trials of a point: the papers' ten, or as many as its figure has in a quick run.
     ///
-    /// Many small trials tell more than a few large ones that take as long: 10^-6 is 18
-    /// standard errors with the six degrees of freedom that two means of four trials have, and
-    /// 6.4 with the 22 of two times twelve. Four are for what cannot be much smaller and
+    /// Many small trials are more conclusive than a few large ones that take as long: 10^-6 is
+    /// 18 standard errors with the six degrees of freedom that two means of four trials have,
+    /// and 6.4 with the 22 of two times twelve. Four are for what cannot be much smaller and
     /// differs by far more than its error (games, tables that are filled), and for curves that
     /// no claim is about. A claim that compares a curve with a number that is known has 8 or
     /// more: there no second mean adds degrees of freedom.
@@ -97,7 +97,7 @@ pub struct Point {
     pub series: String,
     /// Where it is on the curve.
     pub x: f64,
-    /// How many independent trials its mean is of.
+    /// The number of independent trials.
     pub trials: u32,
     /// One trial: a seed in, a measurement out.
     pub run: Trial,
@@ -112,8 +112,8 @@ pub type Trial =
 pub struct Measured {
     /// The number.
     pub value: f64,
-    /// By how much one event more would raise it: a rate of q queries by 1/q. 0 where it is
-    /// not a number of events.
+    /// By how much one more event would raise it: a rate of q queries by 1/q. 0 if it does not
+    /// count events.
     pub grain: f64,
 }
 
@@ -147,8 +147,8 @@ pub struct Row {
     pub standard_error: f64,
     /// How many trials.
     pub trials: u32,
-    /// By how much one event more, in one of the trials, would raise the mean; 0 where it is
-    /// not of events.
+    /// By how much one more event, in one of the trials, would raise the mean; 0 if it does not
+    /// count events.
     pub grain: f64,
 }
 
@@ -187,12 +187,12 @@ impl Row {
     }
 }
 
-/// Whether rows show a claim. Of several claims together, the largest.
+/// Whether rows support a claim. Several claims together have the largest verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Seen {
-    /// They do, but for a stated probability.
+    /// They do, except with a stated probability.
     Yes,
-    /// The standard errors leave it open.
+    /// The standard errors are too large to tell.
     Open,
     /// They show something else.
     No,
@@ -204,7 +204,7 @@ impl Seen {
         if contradicted { Seen::No } else { Seen::Yes }
     }
 
-    /// All claims of a list; nothing is claimed by none.
+    /// All claims of a list together.
     fn all(claims: impl IntoIterator<Item = Seen>) -> Self {
         claims.into_iter().max().unwrap_or(Seen::Open)
     }

@@ -1,11 +1,11 @@
 //! One block of a telescoping or extension filter with its budget: sampled.
 //!
-//! Lee, McCauley, Singh, Stein, "Telescoping Filter", sections 3 to 5. The
-//! distribution of selectors says when a block is spent for the first time; what
-//! comes after a reset, and in a stream too short to find every false positive, is
-//! played here: 64 slots, their keys' selectors (or extensions), and the absent keys
-//! that collide with each. A block that is spent forgets, and known false positives
-//! come back: with probability 1 (`reset`), or with that of a first pass (`reseed`).
+//! Lee, McCauley, Singh, Stein, "Telescoping Filter", sections 3 to 5. The distribution of
+//! selectors determines when a block is first spent. What follows a reset, or happens in a
+//! stream too short to find every false positive, is simulated here: 64 slots, their keys'
+//! selectors (or extensions), and the absent keys that collide with each. A block that is spent
+//! forgets, and known false positives come back: with probability 1 (`reset`), or with that of a
+//! first pass (`reseed`).
 
 use rand::RngExt as _;
 
@@ -71,7 +71,7 @@ struct Key {
 }
 
 impl Block {
-    /// False positives in a stream of queries for `absent` keys a stored one.
+    /// False positives in a stream of queries for `absent` keys per stored key.
     #[must_use]
     pub fn rate(
         &self,
@@ -184,7 +184,7 @@ impl Game<'_> {
         hit.next = None;
     }
 
-    /// What a false positive teaches. `false` when the block has no room for it.
+    /// Adapts to a false positive. `false` when the block's budget is spent.
     fn adapt(&mut self, key: usize, by: usize) -> bool {
         let hit = &mut self.keys[key];
         let depth = match self.block.states {

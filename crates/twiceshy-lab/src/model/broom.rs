@@ -1,9 +1,9 @@
-//! What theory says about the broom filter.
+//! Bounds of the broom filter from its paper.
 //!
-//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, "Bloom Filters,
-//! Adaptivity, and the Dictionary Problem", sections 4.5, 5.3 and 5.4. Space is
-//! `(1 + alpha) n log2(1/epsilon) + O(n)`; alpha tends to 0, slowly: for any real
-//! number of keys it is above 3, so the theorem's filters are all asymptotic.
+//! Bender, Farach-Colton, Goswami, Johnson, McCauley, Singh, "Bloom Filters, Adaptivity, and the
+//! Dictionary Problem", sections 4.5, 5.3 and 5.4. Space is `(1 + alpha) n log2(1/epsilon) +
+//! O(n)`; alpha tends to 0 slowly: for any practical number of keys it is above 3, so the
+//! theorem is asymptotic.
 
 /// `log2 log2 n`.
 fn log_log(keys: f64) -> f64 {

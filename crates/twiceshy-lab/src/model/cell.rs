@@ -32,7 +32,7 @@ pub trait State {
     fn disturb(&mut self, rng: &mut Rng);
 }
 
-/// The absent keys that come to a cell.
+/// The absent keys that are mapped to a cell.
 #[derive(Clone, Debug)]
 pub struct Arrivals<'a> {
     /// How many, on average.
@@ -41,7 +41,7 @@ pub struct Arrivals<'a> {
     pub matching: Vec<f64>,
     /// Whether it can match several.
     pub several: bool,
-    /// How often it is asked.
+    /// How often it is queried.
     pub popularity: &'a Popularity,
 }
 
@@ -57,7 +57,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Its standard error.
     pub error: f64,
-    /// Samples that were drawn.
+    /// The number of samples.
     pub samples: u64,
 }
 
@@ -112,8 +112,8 @@ pub fn estimate(
 }
 
 impl Arrivals<'_> {
-    /// False positives in a cell that starts in `state`, over the whole stream:
-    /// weight and number of a sample. `disturbances` are expected in the stream.
+    /// A sample of the false positives in a cell that starts in `state`, over the whole stream:
+    /// its weight and their number. `disturbances` are expected in the stream.
     pub fn sample(&self, state: &mut impl State, disturbances: f64, rng: &mut Rng) -> (f64, u64) {
         let (weight, absent) = self.draw(state.active(), disturbances, rng);
         let mut absent = match absent {

@@ -1,26 +1,26 @@
-//! What operations cost behind a filter.
+//! The cost of operations behind a filter.
 //!
 //! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.
 
 /// How often each operation occurs: the paper's `p1`, `p2`, `p3` and `q1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// The share of look-ups, `p1`.
+    /// The share of lookups, `p1`.
     pub lookups: f64,
     /// The share of insertions, `p2`.
     pub insertions: f64,
     /// The share of deletions, `p3`.
     pub deletions: f64,
-    /// Of the look-ups, the share for stored keys, `q1`.
+    /// Of the lookups, the share for stored keys, `q1`.
     pub present: f64,
 }
 
 /// What each operation costs: the paper's `c_P`, `c_F`, `c_I` and `c_D`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// A look-up that goes to the store, `c_P`.
+    /// A lookup that goes to the store, `c_P`.
     pub positive: f64,
-    /// A look-up that the filter answers, `c_F`.
+    /// A lookup that the filter answers, `c_F`.
     pub negative: f64,
     /// An insertion, `c_I`.
     pub insertion: f64,
@@ -29,8 +29,8 @@ pub struct Costs {
 }
 
 impl Mix {
-    /// The mean cost of an operation when a share `rate` of the look-ups for
-    /// absent keys are false positives (`q2`):
+    /// The mean cost of an operation when a share `rate` of the lookups for absent keys are
+    /// false positives (`q2`):
     ///
     /// ```text
     /// p1 ((q1 + (1 - q1) q2) c_P + (1 - q1) (1 - q2) c_F) + p2 c_I + p3 c_D

@@ -20,8 +20,8 @@ use super::cell::{Arrivals, Cycle, Effort, Estimate, estimate};
 use super::popularity::Popularity;
 use super::threshold::orientability;
 
-/// Keys moved by an adaptation, on average over the first `adaptations` a key, in a
-/// filter of four tables with bins of one cell.
+/// Keys moved by an adaptation, on average over the first `adaptations` per key, in a filter of
+/// four tables with bins of one cell.
 ///
 /// Measured, not derived (four runs of 40,000 keys): at a load of 0.95 an adaptation
 /// of a filter as it was filled moves 25 keys, after one adaptation for each ten keys
@@ -30,7 +30,7 @@ use super::threshold::orientability;
 pub fn moves(load: f64, adaptations: f64) -> f64 {
     /// Keys moved at rest, times the distance of the load from the threshold.
     const AT_REST: f64 = 0.40;
-    /// How many times as many at first, and adaptations a key until they are fewer.
+    /// The factor by which more are moved at first, and the adaptations per key until that ends.
     const AT_FIRST: f64 = 1.65;
     const RELAXING: f64 = 0.025;
     let threshold = orientability(4, 1).expect("it has one");
@@ -51,8 +51,8 @@ pub struct Outcome {
     pub moves: f64,
 }
 
-/// False positives in a stream of queries for `absent` keys a stored one, of a filter
-/// of four tables with bins of one cell, fingerprints of `values` values.
+/// False positives in a stream of queries for `absent` keys per stored key, of a filter of four
+/// tables with bins of one cell and fingerprints of `values` values.
 #[must_use]
 pub fn rate(
     values: f64,

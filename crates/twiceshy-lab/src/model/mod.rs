@@ -12,8 +12,8 @@
 //! | [`broom`] | space and sizes | Bender et al. 4, 5 |
 //! | [`information`] | the least memory of any filter | |
 //!
-//! The formulas above speak of long runs of uniform queries. What a filter does
-//! in a run of any length, of uniform or skewed queries, is sampled:
+//! The formulas above are for long runs of uniform queries. Runs of any length, with uniform or
+//! skewed queries, are sampled:
 //!
 //! | file | what it samples |
 //! | --- | --- |

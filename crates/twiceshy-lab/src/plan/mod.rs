@@ -1,4 +1,4 @@
-//! Which filter to take: all that fit the memory, by what the models predict.
+//! Which filter to choose: ranks all that fit the memory by the models' predictions.
 //!
 //! ```
 //! use twiceshy_lab::model::popularity::Popularity;
@@ -18,7 +18,7 @@ use crate::entrants::{self, Entrant};
 
 use predict::{Stream, predict};
 
-/// What is asked.
+/// What to plan for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Keys to store.
@@ -27,7 +27,7 @@ pub struct Question {
     pub bits: f64,
     /// Queries for absent keys.
     pub stream: Stream,
-    /// Whether an adversary asks: `stream.absent` is then what it asks for.
+    /// Whether the queries come from an adversary, who makes `stream.absent` queries per key.
     pub hostile: bool,
 }
 
@@ -58,11 +58,11 @@ pub struct Choice {
     pub bits_per_key: f64,
     /// The share of its cells that are occupied.
     pub load: f64,
-    /// The false-positive rate of keys that were never asked for.
+    /// The false-positive rate of keys that were never queried.
     pub first_pass_rate: f64,
-    /// False positives for each query of the stream.
+    /// False positives per query of the stream.
     pub rate: f64,
-    /// Reads of the remote for each query of the stream.
+    /// Remote reads per query of the stream.
     pub reads_per_query: f64,
     /// Whether it adapts.
     pub adapts: bool,
@@ -76,9 +76,9 @@ pub struct Choice {
 pub struct Plan {
     /// The best first.
     pub choices: Vec<Choice>,
-    /// Who does not fit, and why.
+    /// The filters that do not fit, and why.
     pub left_out: Vec<(String, String)>,
-    /// What to make of it.
+    /// The recommendation.
     pub advice: String,
 }
 
@@ -86,8 +86,8 @@ pub struct Plan {
 /// simplified filter comes in whole subtables: to a twentieth).
 const SIZED_KEYS: usize = 1 << 20;
 
-/// Predicts what every filter of the library does that fits. The whitelist baseline
-/// has no spec, and takes no part.
+/// Predicts every filter of the library that fits. The whitelist baseline has no spec and is
+/// left out.
 #[must_use]
 pub fn plan(question: &Question) -> Plan {
     let entrants: Vec<Entrant> =
@@ -124,7 +124,7 @@ pub fn plan(question: &Question) -> Plan {
 }
 
 impl Choice {
-    /// Whether it holds against an adversary that asks for so many keys.
+    /// Whether it holds against an adversary with so many queries.
     #[must_use]
     pub fn survives(&self, question: &Question) -> bool {
         self.breaks_at.is_none_or(|at| question.stream.absent < at)
@@ -164,7 +164,7 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Ch
     Ok(choice)
 }
 
-/// What to make of a ranking.
+/// The recommendation for a ranking.
 fn advice(question: &Question, choices: &[Choice]) -> String {
     let Some(best) = choices.first() else {
         let Question { keys, bits, .. } = question;
@@ -282,7 +282,7 @@ mod tests {
         assert!(fallen("telescoping") && fallen("plain-full") && fallen("cyclic-1"), "{plan:?}");
     }
 
-    /// Who opens a guard says nothing about the queries: it has to hold against all.
+    /// A guard's default has to hold against all queries.
     #[test]
     fn the_guard_takes_what_ranks_first_for_an_unknown_workload() {
         let (keys, spec) = (100_000, GuardOptions::default().spec);

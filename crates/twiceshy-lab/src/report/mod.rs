@@ -9,8 +9,7 @@
 //! text.rs     numbers for people, escapes for HTML and for addresses
 //! ```
 //!
-//! Nothing here needs the network or a script, and light and dark follow the
-//! reader's system.
+//! The pages need neither network nor scripts, and follow the reader's light or dark theme.
 
 mod figure;
 mod marker;

@@ -9,10 +9,10 @@
 //!          ── queries(): a stream of absent keys, the same each time
 //! ```
 //!
-//! Synthetic sources ([`Zipf`], [`Repeats`]) draw the stream when it is asked
-//! for. Traces ([`ActiveSet`], [`PowerLaw`], [`Flows`], packet captures and key
-//! files) become a [`Recording`] first, since the protocol of the papers has to
-//! know how many distinct keys a trace has before it can say which are stored.
+//! Synthetic sources ([`Zipf`], [`Repeats`]) generate the stream on demand. Traces
+//! ([`ActiveSet`], [`PowerLaw`], [`Flows`], packet captures and key files) become a
+//! [`Recording`] first: in the papers' protocol, the number of distinct keys of a trace decides
+//! which of them are stored.
 
 mod active_set;
 mod capture;

@@ -47,7 +47,7 @@ pub(super) async fn inspect(client: &Client, options: &PostgresOptions) -> Resul
     let name = format!("{}.{}", quoted(&schema), quoted(&table));
     if !matches!(&kind[..], "r" | "p" | "m") {
         return Err(refused(format!(
-            "{name} is no table; give a table, a partitioned table or a materialized view"
+            "{name} is not a table; give a table, a partitioned table or a materialized view"
         )));
     }
     let column = async |column: &str| {

@@ -6,9 +6,8 @@
 //! it did not see are forgotten, unless somebody added them since it began or shortly
 //! before ([`changes`](super::changes)): nothing is denied that was acknowledged.
 //!
-//! Who waits for a resync may go away at any moment; what is being done for it on
-//! another thread is done to its end. So that which protects the work goes with the
-//! work: [`Resyncing`].
+//! The caller of a resync may go away at any moment; what is being done for it on another thread
+//! is done to its end. So that which protects the work goes with the work: [`Resyncing`].
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,13 +1,16 @@
 //! What only shows from inside.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
+use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::*;
+use crate::backend::Fetched;
 
 /// A store that has nothing.
 pub(super) struct Empty;

@@ -134,7 +134,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     }
     refused("t", "a,b", None, "has no column \"a,b\"; a key is one column");
     refused("t", "g", Some("no"), "has no column \"no\"");
-    refused("seen", "g", None, "is no table");
+    refused("seen", "g", None, "is not a table");
     refused("T", "g", None, "there is no table \"T\"");
     refused("no.t", "g", None, "there is no table \"no\".\"t\"");
     refused("a.b.c", "g", None, "3 parts");

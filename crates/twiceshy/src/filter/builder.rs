@@ -1,23 +1,22 @@
-//! How a filter is asked for.
+//! [`Builder`]: configures a filter.
 
 use twiceshy_filters::{Error, KeyHasher, Result};
 
 use super::Filter;
-use super::chain::{
-    self, Chain, LEAST_FINGERPRINT_BITS, MOST_FINGERPRINT_BITS, Sizes, target_load,
-};
+use super::base::Kind;
+use super::chain::{self, Chain, Sizes};
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 
-/// The false-positive rate of a filter that was not asked for another: one in 500.
+/// The default false-positive rate: one in 500.
 pub const DEFAULT_RATE: f64 = 0.002;
 
-/// Bits of exceptions for each key, and for filters from [`LONG`] bits per key on, whose
-/// false positives are few.
+/// The default bits of exceptions per key; fewer from [`LONG`] bits per key on, where false
+/// positives are rare.
 const DEFAULT_EXCEPTIONS: f64 = 0.5;
 const DEFAULT_EXCEPTIONS_OF_LONG: f64 = 0.25;
 const LONG: f64 = 14.0;
 
-/// Says what a [`Filter`] should be like; see [`Filter::builder`].
+/// Configures a [`Filter`]; see [`Filter::builder`].
 ///
 /// ```
 /// use twiceshy::Filter;
@@ -33,43 +32,50 @@ pub struct Builder {
     rate: Option<f64>,
     bits_per_key: Option<f64>,
     exceptions: Option<f64>,
+    kind: Kind,
     hasher: Option<KeyHasher>,
 }
 
 impl Builder {
-    /// The number of keys that are going to be stored. A filter takes more, but then it is a
-    /// chain of several, and slower; see [`Filter`].
+    /// The number of keys to store. A filter takes more, but is then a chain of several, and
+    /// slower; see [`Filter`].
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = Some(keys);
         self
     }
 
-    /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1;
-    /// [`DEFAULT_RATE`] unless you say so. It holds for a full filter, and for one that has
-    /// grown. (Fingerprints have at most 32 bits. So each filter that a chain of a rate below
-    /// 5 * 10^-7 goes on with, after the first few, adds 2 * 10^-9.)
+    /// The share of absent keys that may be answered "maybe" the first time, between 0 and 1; by
+    /// default [`DEFAULT_RATE`]. It holds for a full filter, and for one that has grown.
+    /// (Fingerprints have at most 32 bits, so in a chain with a rate below 5 * 10^-7 each filter
+    /// after the first few adds 2 * 10^-9.)
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = Some(rate);
         self
     }
 
-    /// The memory for each key in bits, exceptions included, in place of a rate: the filter
-    /// has the lowest rate for which that is enough. Where it grows past its capacity, the
-    /// rate may double.
+    /// The memory per key in bits, exceptions included, instead of a rate: the filter has the
+    /// lowest rate that fits. About 600 bytes that every filter has are not counted. If it grows
+    /// past its capacity, the rate may double.
     pub fn bits_per_key(mut self, bits: f64) -> Self {
         self.bits_per_key = Some(bits);
         self
     }
 
-    /// Bits of the table of exceptions for each key: an exception takes about 100. The default
-    /// is 0.5, or 0.25 where the filter alone has 14 bits per key or more; 0 means that the
-    /// filter does not adapt.
+    /// The size of the table of exceptions in bits per key; an exception takes about 100 bits.
+    /// The default is 0.5, or 0.25 where the filter alone has 14 bits per key or more. With 0
+    /// the filter does not adapt.
     pub fn exceptions(mut self, bits_per_key: f64) -> Self {
         self.exceptions = Some(bits_per_key);
         self
     }
 
-    /// The hash function and its secret, in place of SipHash with a random one.
+    /// The kind of filter underneath, if you do not want the default, [`Kind::Plain`].
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// The hash function and its secret, instead of SipHash with a random secret.
     pub fn hasher(mut self, hasher: KeyHasher) -> Self {
         self.hasher = Some(hasher);
         self
@@ -78,8 +84,8 @@ impl Builder {
     /// An empty filter.
     ///
     /// # Errors
-    /// [`Error::Spec`] when there is no capacity, when a number is out of range, or with both
-    /// a rate and bits per key.
+    /// [`Error::Spec`] without a capacity, for a number out of range, or with both a rate and
+    /// bits per key.
     pub fn build(self) -> Result<Filter> {
         let sizes = self.sizes()?;
         let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
@@ -90,7 +96,7 @@ impl Builder {
         let Some(capacity) = self.capacity.filter(|keys| *keys != 0) else {
             let text =
                 self.capacity.map_or("no capacity".into(), |keys| format!("capacity={keys}"));
-            return Err(Error::spec(text, "say how many keys it is for, at least 1"));
+            return Err(Error::spec(text, "say how many keys to make room for, at least 1"));
         };
         let exceptions = self.exceptions.map(checked_exceptions).transpose()?;
         if let (Some(rate), Some(bits)) = (self.rate, self.bits_per_key) {
@@ -98,34 +104,31 @@ impl Builder {
             return Err(Error::spec(text, "each follows from the other: give one of the two"));
         }
         if let Some(bits) = self.bits_per_key {
-            return within(capacity, bits, exceptions);
+            return within(self.kind, capacity, bits, exceptions);
         }
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
         if !(rate > 0.0 && rate < 1.0) {
             let reason = "a rate is more than 0 and less than 1; 0.002 is one in 500";
             return Err(Error::spec(format!("rate={rate}"), reason));
         }
-        let fingerprint_bits = chain::fingerprint_for(rate)?;
-        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
-        Ok(Sizes { capacity, rate, fingerprint_bits, exception_bits })
+        let kind = self.kind;
+        let fingerprint_bits = chain::fingerprint_for(kind, rate)?;
+        let exception_bits =
+            exceptions.unwrap_or_else(|| default_exceptions(kind, fingerprint_bits));
+        Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
     }
 }
 
-/// Bits per key of a filter's cells.
-fn cell_bits_per_key(fingerprint_bits: u32) -> f64 {
-    f64::from(fingerprint_bits) / target_load()
-}
-
-/// Bits of exceptions for each key, unless the caller says so.
-fn default_exceptions(fingerprint_bits: u32) -> f64 {
-    if cell_bits_per_key(fingerprint_bits) < LONG {
+/// Bits of exceptions per key, unless the caller says otherwise.
+fn default_exceptions(kind: Kind, fingerprint_bits: u32) -> f64 {
+    if kind.bits_per_key(fingerprint_bits) < LONG {
         DEFAULT_EXCEPTIONS
     } else {
         DEFAULT_EXCEPTIONS_OF_LONG
     }
 }
 
-/// Bits of exceptions that a table can have.
+/// Verifies the size of a table of exceptions.
 pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
     if bits == 0.0 || (LEAST_BITS..=MOST_BITS).contains(&bits) {
         return Ok(bits);
@@ -136,23 +139,22 @@ pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
 }
 
 /// The longest fingerprint for so many bits per key.
-fn within(capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
+fn within(kind: Kind, capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
     let sizes = |fingerprint_bits: u32| {
-        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprint_bits));
-        (fingerprint_bits, exception_bits)
+        let default = || default_exceptions(kind, fingerprint_bits);
+        (fingerprint_bits, exceptions.unwrap_or_else(default))
     };
-    let fits = |&(fingerprint_bits, exception_bits): &(u32, f64)| {
-        cell_bits_per_key(fingerprint_bits) + exception_bits <= bits
+    let total = |(fingerprint_bits, exception_bits): (u32, f64)| {
+        kind.bits_per_key(fingerprint_bits) + exception_bits
     };
-    let least = LEAST_FINGERPRINT_BITS;
-    let longest = (least..=MOST_FINGERPRINT_BITS).rev().map(sizes).find(fits);
+    let longest = kind.fingerprints().rev().map(sizes).find(|&sizes| total(sizes) <= bits);
     let Some((fingerprint_bits, exception_bits)) = longest else {
-        let (cells, table) = (cell_bits_per_key(least), sizes(least).1);
-        let reason =
-            format!("the smallest filter takes {:.1}, its exceptions included", cells + table);
+        let least = total(sizes(*kind.fingerprints().start()));
+        let reason = format!("the smallest filter takes {least:.1}, its exceptions included");
         return Err(Error::spec(format!("bits_per_key={bits}"), reason));
     };
-    Ok(Sizes { capacity, rate: chain::rate_of(fingerprint_bits), fingerprint_bits, exception_bits })
+    let rate = chain::rate_of(kind, fingerprint_bits);
+    Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
 }
 
 #[cfg(test)]
@@ -196,8 +198,12 @@ mod tests {
         assert_eq!((half.fingerprint_bits, half.exception_bits), (11, 0.5));
         let none = sizes(Filter::builder().bits_per_key(12.64).exceptions(0.0));
         assert_eq!((none.fingerprint_bits, none.exception_bits), (12, 0.0));
+        let small = sizes(Filter::builder().kind(Kind::Rsqf));
+        assert_eq!((small.kind, small.fingerprint_bits, small.rate), (Kind::Rsqf, 9, DEFAULT_RATE));
+        let small = sizes(Filter::builder().kind(Kind::Rsqf).bits_per_key(12.5));
+        assert_eq!((small.fingerprint_bits, small.exception_bits), (9, 0.5));
         // 14 bits per key begin at a fingerprint of 14 bits: 14.7.
-        assert_eq!(default_exceptions(13), 0.5);
-        assert_eq!(default_exceptions(14), 0.25);
+        assert_eq!(default_exceptions(Kind::Plain, 13), 0.5);
+        assert_eq!(default_exceptions(Kind::Plain, 14), 0.25);
     }
 }

@@ -1,7 +1,7 @@
-//! Filters in a row, each twice as large as the one before.
+//! A chain of filters, each twice as large as the one before.
 //!
-//! A filter without its keys cannot be rebuilt. When it is full, a larger one begins, and a
-//! query asks both:
+//! A filter without its keys cannot be rebuilt. When it is full, a larger one is added, and a
+//! query searches both:
 //!
 //! ```text
 //! query ──▶ newest ──▶ older ──▶ oldest        maybe: the first that says so
@@ -10,37 +10,23 @@
 //! insert ─▶ newest
 //! ```
 //!
-//! Fingerprints grow along the chain, so that the rates of all filters together stay within
-//! the one that the caller asked for.
+//! Fingerprints grow along the chain, so that the rates of all filters together stay within the
+//! requested one.
 
-use twiceshy_filters::cuckoo::bounds::{target_load_permille, theorem_5_1_rate};
 use twiceshy_filters::internals::{Reader, Writer};
-use twiceshy_filters::{Digest, DigestFilter as _, Error, Result, Spec};
+use twiceshy_filters::{Digest, Error, Result};
 
+use super::base::Kind;
 use super::exceptions::{LEAST_BITS, MOST_BITS};
 use super::layer::{Known, Layer};
 
 /// Of the rate that was asked for, the first filter leaves at least this share to later ones.
 const LEFT_TO_LATER: f64 = 1.0 / 16.0;
 
-/// The shortest fingerprint. With fewer bits a full filter answers "maybe" to everything.
-pub(crate) const LEAST_FINGERPRINT_BITS: u32 = 4;
-
-/// The longest fingerprint.
-pub(crate) const MOST_FINGERPRINT_BITS: u32 = 32;
-
-/// Cells per bin of a plain filter.
-const SLOTS: u32 = 4;
-
-/// The load that a plain filter is made for.
-pub(crate) fn target_load() -> f64 {
-    f64::from(target_load_permille(2, SLOTS)) / 1000.0
-}
-
 /// A chain of filters over digests.
 #[derive(Clone)]
 pub(crate) struct Chain {
-    /// Where new keys go. It has most of them, and is asked first.
+    /// New keys go here. It has most of them, and is searched first.
     newest: Layer,
     /// The full ones, oldest first.
     older: Vec<Layer>,
@@ -53,41 +39,29 @@ pub(crate) struct Chain {
 /// What a chain is made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
+    pub(crate) kind: Kind,
     pub(crate) capacity: usize,
     pub(crate) rate: f64,
     pub(crate) fingerprint_bits: u32,
     pub(crate) exception_bits: f64,
 }
 
-/// The filter of a layer with such fingerprints.
-fn plain(fingerprint_bits: u32) -> Result<Spec> {
-    Spec::Plain(Default::default()).with_fingerprint(fingerprint_bits)
-}
-
-/// The share of absent keys that a layer takes for stored. No fingerprint is stored twice in
-/// the same two bins, so the chances of all cells add up.
-pub(crate) fn layer_rate(fingerprint_bits: u32, load: f64) -> f64 {
-    theorem_5_1_rate(fingerprint_bits, SLOTS, load).min(1.0)
-}
-
 /// The shortest fingerprint with which the first filter of a chain keeps a rate.
 ///
 /// # Errors
 /// [`Error::Spec`] where none is long enough.
-pub(crate) fn fingerprint_for(rate: f64) -> Result<u32> {
+pub(crate) fn fingerprint_for(kind: Kind, rate: f64) -> Result<u32> {
     let most = rate * (1.0 - LEFT_TO_LATER);
-    (LEAST_FINGERPRINT_BITS..=MOST_FINGERPRINT_BITS)
-        .find(|&bits| layer_rate(bits, target_load()) <= most)
-        .ok_or_else(|| {
-            let reason = "no fingerprint is long enough for it; ask for a larger one (say 0.001)";
-            Error::spec(format!("rate={rate}"), reason)
-        })
+    kind.fingerprints().find(|&bits| kind.full_rate(bits) <= most).ok_or_else(|| {
+        let reason = "no fingerprint is long enough for it; ask for a larger one (say 0.001)";
+        Error::spec(format!("rate={rate}"), reason)
+    })
 }
 
-/// The rate that a chain is given whose first filter has such fingerprints: half of it is
-/// left to later ones.
-pub(crate) fn rate_of(fingerprint_bits: u32) -> f64 {
-    2.0 * layer_rate(fingerprint_bits, target_load())
+/// The rate of a chain whose first filter has such fingerprints: half of it is left to later
+/// ones.
+pub(crate) fn rate_of(kind: Kind, fingerprint_bits: u32) -> f64 {
+    2.0 * kind.full_rate(fingerprint_bits)
 }
 
 impl Chain {
@@ -96,9 +70,8 @@ impl Chain {
     /// # Errors
     /// [`Error::Spec`] for a capacity of zero or one that is too large.
     pub(crate) fn new(sizes: &Sizes) -> Result<Self> {
-        let spec = plain(sizes.fingerprint_bits)?;
-        let newest = Layer::new(&spec, sizes.capacity, sizes.exception_bits)?;
-        let (rate, exception_bits) = (sizes.rate, sizes.exception_bits);
+        let Sizes { kind, capacity, rate, fingerprint_bits, exception_bits } = *sizes;
+        let newest = Layer::new(kind, fingerprint_bits, capacity, exception_bits)?;
         Ok(Chain { newest, older: Vec::new(), rate, exception_bits })
     }
 
@@ -186,21 +159,22 @@ impl Chain {
     /// Begins a larger filter.
     fn extend(&mut self) {
         let left = self.rate - self.layers().map(Layer::full_rate).sum::<f64>();
-        let spec = self.next_spec(left);
+        let (kind, bits) = (self.newest.filter.kind(), self.next_fingerprint(left));
         // Twice as large, or as large as a filter can be.
         let twice = self.newest.capacity().saturating_mul(2);
         let larger = std::iter::successors(Some(twice), |capacity| Some(capacity / 2))
-            .find_map(|capacity| Layer::new(&spec, capacity, self.exception_bits).ok())
+            .find_map(|capacity| Layer::new(kind, bits, capacity, self.exception_bits).ok())
             .expect("the last one could be made");
         self.older.push(std::mem::replace(&mut self.newest, larger));
     }
 
-    /// A filter for half of the rate that is left: with the shortest fingerprint that is
+    /// The fingerprint of a filter for half of the rate that is left: the shortest that is
     /// longer than the last one, or the longest where that is not enough.
-    fn next_spec(&self, left: f64) -> Spec {
-        let mut longer = self.newest.fingerprint_bits() + 1..=MOST_FINGERPRINT_BITS;
-        let bits = longer.find(|&bits| layer_rate(bits, target_load()) <= left / 2.0);
-        plain(bits.unwrap_or(MOST_FINGERPRINT_BITS)).expect("2 to 32 bits")
+    fn next_fingerprint(&self, left: f64) -> u32 {
+        let kind = self.newest.filter.kind();
+        let longest = *kind.fingerprints().end();
+        let mut longer = self.newest.filter.fingerprint_bits() + 1..=longest;
+        longer.find(|&bits| kind.full_rate(bits) <= left / 2.0).unwrap_or(longest)
     }
 
     /// Removes all keys and exceptions; one filter stays, the largest.
@@ -217,7 +191,7 @@ impl Chain {
         }
     }
 
-    /// Gives back the memory that a chain which stays as it is has no use for.
+    /// Frees the memory that a chain for lookups only does not need.
     pub(crate) fn shrink(&mut self) {
         self.older.shrink_to_fit();
         self.layers_mut().for_each(|layer| layer.exceptions.drop_if_empty());
@@ -277,35 +251,35 @@ impl Chain {
 mod tests {
     use super::*;
 
-    fn empty(rate: f64) -> Chain {
-        let fingerprint_bits = fingerprint_for(rate).expect("a usual rate");
-        let sizes = Sizes { capacity: 1, rate, fingerprint_bits, exception_bits: 0.5 };
+    const KINDS: [Kind; 2] = [Kind::Plain, Kind::Rsqf];
+
+    fn empty(kind: Kind, rate: f64) -> Chain {
+        let fingerprint_bits = fingerprint_for(kind, rate).expect("a usual rate");
+        let sizes = Sizes { kind, capacity: 1, rate, fingerprint_bits, exception_bits: 0.5 };
         Chain::new(&sizes).expect("a small filter")
     }
 
     /// Twenty doublings are a million times as many keys as the filter was made for.
     #[test]
     fn the_rates_of_a_chain_add_up_to_what_was_asked_for() {
-        for rate in [0.9, 0.5, 0.25, 0.1, 0.03, 0.01, 0.002, 0.001, 1e-4, 1.001e-4] {
-            let mut chain = empty(rate);
+        let rates = [0.9, 0.5, 0.25, 0.1, 0.03, 0.01, 0.002, 0.001, 1e-4, 1.001e-4];
+        for (kind, rate) in KINDS.into_iter().flat_map(|kind| rates.map(|rate| (kind, rate))) {
+            let mut chain = empty(kind, rate);
             let mut sum = 0.0;
             for _ in 0..20 {
-                let full = f64::max(chain.newest.full_rate(), {
-                    layer_rate(chain.newest.fingerprint_bits(), target_load())
-                });
-                sum += full;
-                assert!(sum <= rate, "{rate}: {sum}");
+                let at_target = kind.full_rate(chain.newest.filter.fingerprint_bits());
+                sum += chain.newest.full_rate().max(at_target);
+                assert!(sum <= rate, "{kind:?}, {rate}: {sum}");
                 // Only the widths are needed, not the tables.
-                let left = rate - sum;
-                let spec = chain.next_spec(left);
-                chain.newest = Layer::new(&spec, 1, 0.5).expect("a small filter");
+                let bits = chain.next_fingerprint(rate - sum);
+                chain.newest = Layer::new(kind, bits, 1, 0.5).expect("a small filter");
             }
         }
     }
 
     #[test]
     fn a_larger_filter_begins_when_the_last_is_full() {
-        let mut chain = empty(0.01);
+        let mut chain = empty(Kind::Plain, 0.01);
         let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
         for number in 0..1000 {
             chain.insert(digest(number));

@@ -1,4 +1,4 @@
-//! A file that is replaced whole or not at all.
+//! Files that are replaced atomically.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -10,13 +10,13 @@ use twiceshy_filters::Result;
 /// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// It has a secret: the owner, and the group that could read the old file.
+    /// The file has a secret: its owner, and the group that could read the old file.
     Owner,
-    /// Those who could read the old file; without one, all that the umask allows.
+    /// Everyone who could read the old file; without one, as the umask allows.
     Anybody,
 }
 
-/// Puts a new file in place of an old one: a reader sees one of the two, also after a crash.
+/// Replaces a file atomically: readers see the old or the new file, also after a crash.
 pub(super) fn replace(path: &Path, bytes: &[u8], audience: Audience) -> io::Result<()> {
     // The file behind a symbolic link, if there is one, so that the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -68,8 +68,7 @@ fn named(failed: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{failed} {}: {error}", path.display()))
 }
 
-/// A name in the same directory that no other writer uses, in this process or another, and
-/// none that crashed has left.
+/// A temporary name in the same directory that no other process uses and no crash has left.
 fn beside(path: &Path) -> PathBuf {
     let random = getrandom::u64().expect("the operating system gives random bytes");
     let mut name = OsString::from(".");
@@ -90,7 +89,7 @@ fn create(path: &Path, private: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// A rename lasts when its directory is on disk.
+/// A rename is durable once its directory is synced.
 #[cfg(unix)]
 fn sync_directory(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! A filter for queries only.
+//! A filter for lookups only.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use twiceshy_filters::{Digest, KeyHasher};
 use super::chain::Chain;
 use super::{Key, Stats, digests};
 
-/// A filter that stays as it is: to ship to clients, or to share between threads.
+/// A filter for lookups only, to ship to clients or to share between threads.
 ///
 /// [`Filter::freeze`](super::Filter::freeze) makes it. It answers as the filter did at that
-/// moment, its exceptions included, and takes no new ones. Its file is as large as its
-/// fingerprints, 12 bytes for each exception, and some 300 bytes.
+/// moment, exceptions included, and never changes. Its file has the size of its fingerprints,
+/// plus 12 bytes per exception and about 300 bytes.
 ///
-/// The file has the secret of the hash function, because a client cannot query without it.
-/// Somebody who has it can make up keys that the filter answers wrong.
+/// The file contains the secret of the hash function, because lookups need it. Anyone who has it
+/// can construct keys that are false positives.
 ///
 /// ```
 /// use twiceshy::{Filter, Frozen};
@@ -39,7 +39,7 @@ impl Frozen {
         Frozen { hasher, chain }
     }
 
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     #[inline]
     #[must_use]
     pub fn contains(&self, key: impl Key) -> bool {
@@ -60,7 +60,7 @@ impl Frozen {
         self.chain.peek_many(digests)
     }
 
-    /// The number of stored keys, about; see [`Filter::len`](super::Filter::len).
+    /// About how many keys are stored; see [`Filter::len`](super::Filter::len).
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().len
@@ -78,7 +78,7 @@ impl Frozen {
         &self.hasher
     }
 
-    /// Counts, and all the memory that the filter holds.
+    /// Counts and sizes, including all memory that the filter holds.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::of(&self.chain, size_of::<Self>())

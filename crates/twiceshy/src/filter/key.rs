@@ -14,11 +14,11 @@
 /// | a `u128` from 2^127 on | 16 bytes, little-endian, and a zero |
 /// | a tuple | for each part the length of its encoding (8 bytes, little-endian) and the encoding |
 ///
-/// So two different keys of one type never encode alike, and a number is the same key whatever
-/// its type: `1u8`, `1i32` and `1u64` are one key, and `-1i64` is another than `u64::MAX`.
-/// Keys of different *kinds* may encode alike: `1` is the same key as
-/// `b"\x01\0\0\0\0\0\0\0"`. Where a filter holds several kinds, tell them apart with a tuple
-/// such as `("user", 17)`.
+/// Two different keys of one type never have the same encoding, and a number is the same key in
+/// every integer type: `1u8`, `1i32` and `1u64` are one key, and `-1i64` differs from
+/// `u64::MAX`. Keys of different *kinds* may have the same encoding: `1` is the same key as
+/// `b"\x01\0\0\0\0\0\0\0"`. If a filter holds several kinds, distinguish them with a tuple such
+/// as `("user", 17)`.
 ///
 /// Bytes, text and integers are encoded without an allocation.
 ///
@@ -31,7 +31,7 @@
 /// # Ok::<(), twiceshy::Error>(())
 /// ```
 ///
-/// A key of your own encodes itself through a key that it has, or is made of:
+/// Implement it for your own type with the keys that it consists of:
 ///
 /// ```
 /// struct Session { user: u64, token: [u8; 16] }
@@ -43,7 +43,7 @@
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no key of a filter",
+    message = "`{Self}` cannot be a key of a filter",
     note = "keys are bytes, text, integers and tuples of them; implement `twiceshy::Key` for others"
 )]
 pub trait Key {

@@ -1,19 +1,18 @@
 //! One filter of a chain, and the exceptions to what it says.
 
-use twiceshy_filters::cuckoo::Plain;
-use twiceshy_filters::internals::{Build as _, Reader, Writer};
-use twiceshy_filters::{Digest, DigestFilter as _, Result, Spec};
+use twiceshy_filters::internals::{Reader, Writer};
+use twiceshy_filters::{Digest, Result};
 
-use super::chain::layer_rate;
+use super::base::{Base, Kind};
 use super::exceptions::{ENTRY_BITS, Exceptions};
 
-/// A plain cuckoo filter without a remote, and a table of its reported false positives.
+/// A filter without a remote, and a table of its reported false positives.
 ///
-/// Fingerprints are never removed. So a key whose fingerprint is there already, be it
-/// another key's, needs no second one.
+/// Fingerprints are never removed. So a key whose fingerprint is already there, even if
+/// another key left it, needs no second one.
 #[derive(Clone)]
 pub(crate) struct Layer<const WIDTH: u32 = ENTRY_BITS> {
-    pub(crate) filter: Plain,
+    pub(crate) filter: Base,
     pub(crate) exceptions: Exceptions<WIDTH>,
 }
 
@@ -29,11 +28,18 @@ pub(crate) enum Known {
 }
 
 impl<const WIDTH: u32> Layer<WIDTH> {
-    /// An empty layer; `bits_per_key` are those of its exceptions.
-    pub(crate) fn new(spec: &Spec, capacity: usize, bits_per_key: f64) -> Result<Self> {
-        let Spec::Plain(params) = spec else { unreachable!("a layer is a plain filter") };
-        let filter = Plain::new(params, capacity)?;
-        Ok(Layer { filter, exceptions: Exceptions::new(capacity, bits_per_key) })
+    /// An empty layer with `exception_bits` bits of exceptions per key.
+    ///
+    /// # Errors
+    /// Those of [`Base::new`].
+    pub(crate) fn new(
+        kind: Kind,
+        fingerprint_bits: u32,
+        capacity: usize,
+        exception_bits: f64,
+    ) -> Result<Self> {
+        let filter = Base::new(kind, fingerprint_bits, capacity)?;
+        Ok(Layer { filter, exceptions: Exceptions::new(capacity, exception_bits) })
     }
 
     /// The answer to a query; a hit among the exceptions is noted there.
@@ -75,21 +81,20 @@ impl<const WIDTH: u32> Layer<WIDTH> {
         self.filter.stats().capacity
     }
 
-    /// Bits of a fingerprint.
-    pub(crate) fn fingerprint_bits(&self) -> u32 {
-        Spec::Plain(self.filter.params()).cell_bits()
-    }
-
     /// The share of absent keys that it takes for stored, exceptions apart.
     pub(crate) fn rate(&self) -> f64 {
         let stats = self.filter.stats();
-        layer_rate(self.fingerprint_bits(), stats.load())
+        self.rate_at(stats.load())
     }
 
     /// The same when it is full.
     pub(crate) fn full_rate(&self) -> f64 {
         let stats = self.filter.stats();
-        layer_rate(self.fingerprint_bits(), stats.capacity as f64 / stats.cells as f64)
+        self.rate_at(stats.capacity as f64 / stats.cells as f64)
+    }
+
+    fn rate_at(&self, load: f64) -> f64 {
+        self.filter.kind().rate(self.filter.fingerprint_bits(), load)
     }
 
     /// Bytes on the heap.
@@ -99,10 +104,7 @@ impl<const WIDTH: u32> Layer<WIDTH> {
 
     /// Without any keys.
     pub(crate) fn clear(&mut self) {
-        let (params, capacity) = (self.filter.params(), self.capacity());
-        // The old table goes before the new one comes.
-        self.filter = Plain::new(&params, 1).expect("a small filter");
-        self.filter = Plain::new(&params, capacity).expect("there was one like it");
+        self.filter.clear();
         self.exceptions.clear();
     }
 
@@ -114,7 +116,7 @@ impl<const WIDTH: u32> Layer<WIDTH> {
 
     /// What [`Layer::write`] wrote.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let filter = Plain::load(reader.block("a filter")?)?;
+        let filter = Base::load(reader.block("a filter")?)?;
         Ok(Layer { filter, exceptions: Exceptions::read(reader)? })
     }
 

@@ -1,5 +1,6 @@
 //! A filter of keys in memory.
 
+mod base;
 mod builder;
 mod chain;
 mod exceptions;
@@ -18,6 +19,7 @@ use twiceshy_filters::{Digest, KeyHasher, Result};
 
 use chain::Chain;
 
+pub use base::Kind;
 pub use builder::{Builder, DEFAULT_RATE};
 pub use frozen::Frozen;
 pub use key::Key;
@@ -27,8 +29,8 @@ pub use stats::Stats;
 
 /// An approximate set of keys in memory, about 13 bits per key.
 ///
-/// It answers "surely absent" or "maybe present", and never "absent" for a key that was
-/// inserted. When your store does not have a key that was answered "maybe", say so with
+/// It answers "definitely absent" or "maybe present", and never "absent" for a key that was
+/// inserted. When your store does not have a key that was answered "maybe", report it with
 /// [`Filter::adapt`]: the filter answers "absent" to that key from then on.
 ///
 /// ```
@@ -44,25 +46,25 @@ pub use stats::Stats;
 /// # Ok::<(), twiceshy::Error>(())
 /// ```
 ///
-/// [`Key`] says what can be a key. Lookups take a shared reference and never wait, so any
-/// number of threads can use one filter; `insert` and `adapt` need it for themselves.
+/// [`Key`] lists the types of keys. Lookups take a shared reference and never wait, so any
+/// number of threads can look up keys at once; `insert` and `adapt` take an exclusive reference.
 ///
 /// # What adapting is good for
 ///
-/// The filter keeps the reported keys, their *exceptions*, in a small table of fixed size:
-/// half a bit per key unless you say otherwise, or 4,880 exceptions for a million keys. A
-/// lookup asks the table only after the filter said "maybe". An exception that is used
-/// stays; one that is not used makes room for others. Inserting a key removes its exception.
+/// The filter keeps reported keys as *exceptions* in a small table of fixed size: by default
+/// half a bit per key, or 4,880 exceptions for a million keys. A lookup consults the table only
+/// after a "maybe". Exceptions in use stay; unused ones make room for others. Inserting a key
+/// removes its exception.
 ///
-/// Exceptions relieve skewed traffic and repeats: on seven recorded traces, with a tenth of the
-/// keys stored, the default filter caused 173 wasted reads per million misses where a static
+/// Exceptions help with skewed traffic and repeats: on seven recorded traces, with a tenth of
+/// the keys stored, the default filter caused 173 wasted reads per million misses where a static
 /// filter of the same memory (13.1 bits per key) caused 1,905. With 12.5 bits per key it was 472
 /// and 3,133. (Geometric means; `cargo run -p twiceshy-lab --example exceptions`.)
 ///
 /// **They do not protect against an attacker** who collects more false positives than the table
-/// holds and asks for them in turn: measured, 68 to 99 % of the attacker's queries get through.
-/// Use a [`Guard`](crate::Guard) or a [`Sidecar`](crate::Sidecar) for that: they keep the digests
-/// of their keys on disk, and their filters hold against such an attacker.
+/// holds and repeats them in turn: measured, 68 to 99 % of the attacker's queries get through.
+/// Use a [`Guard`](crate::Guard) or a [`Sidecar`](crate::Sidecar) against attackers: they keep
+/// the digests of their keys on disk, and the rate of their filters holds.
 ///
 /// **Report absent keys only.** The filter cannot tell a stored key from an absent one, and
 /// `adapt` of a stored key hides it until it is inserted again or its exception is pushed
@@ -72,11 +74,11 @@ pub use stats::Stats;
 ///
 /// # More keys than its capacity
 ///
-/// The filter has no copy of its keys, so it cannot be rebuilt. When it is full, it goes on
-/// with a second filter of twice the size, then with a third, and so on. The false-positive
-/// rate stays within the one that you asked for, but a lookup of an absent key takes as
-/// long as one lookup in each of them, and each has at least one bit more per key than the
-/// last. A good guess of the capacity avoids that; [`Stats::layers`] tells.
+/// The filter has no copy of its keys, so it cannot be rebuilt. When it is full, it adds a
+/// second filter of twice the size, then a third, and so on. The false-positive rate stays
+/// within the one you asked for, but a lookup of an absent key searches all of them, and each
+/// has at least one bit more per key than the last. A good estimate of the capacity avoids that;
+/// [`Stats::layers`] counts them.
 ///
 /// Keys cannot be removed one by one: [`Filter::clear`] removes them all. Where keys come and
 /// go, use a [`Guard`](crate::Guard) or a [`Sidecar`](crate::Sidecar).
@@ -87,8 +89,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// An empty filter for `capacity` keys, of which one absent key in 500 is answered "maybe"
-    /// the first time ([`DEFAULT_RATE`]).
+    /// An empty filter for `capacity` keys that answers "maybe" to one absent key in 500 the
+    /// first time ([`DEFAULT_RATE`]).
     ///
     /// # Errors
     /// [`Error::Spec`](crate::filters::Error::Spec) for a capacity of zero, or of more than 16 * 10^9.
@@ -96,13 +98,12 @@ impl Filter {
         Self::builder().capacity(capacity).build()
     }
 
-    /// Says what the filter should be like: `capacity`, then `rate` or `bits_per_key`, then
-    /// `build`.
+    /// Configures a filter: `capacity`, then `rate` or `bits_per_key`, then `build`.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// `false`: surely absent. `true`: maybe present.
+    /// `false`: definitely absent. `true`: maybe present.
     #[inline]
     #[must_use]
     pub fn contains(&self, key: impl Key) -> bool {
@@ -116,16 +117,17 @@ impl Filter {
         self.chain.contains_many(&digests(&self.hasher, keys))
     }
 
-    /// Adds a key, and removes its exception. `false` when the filter answered "maybe" already:
-    /// the key was stored before, or it was a false positive and needs nothing of its own.
+    /// Adds a key, and removes its exception. `false` when the filter already answered "maybe":
+    /// the key was stored before, or it was a false positive and needs no fingerprint of its
+    /// own.
     pub fn insert(&mut self, key: impl Key) -> bool {
         self.chain.insert(self.digest(key))
     }
 
-    /// Tells the filter that a key which it answered "maybe" is not stored. From now on it
-    /// answers "absent", until the key is inserted or its exception makes room for others.
+    /// Reports that a key which the filter answered "maybe" is not stored. The filter answers
+    /// "absent" from now on, until the key is inserted or its exception makes room for others.
     ///
-    /// `false` when it answers "absent" already, or was built without exceptions.
+    /// `false` when it already answers "absent", or was built without exceptions.
     ///
     /// ```
     /// let mut filter = twiceshy::Filter::new(1000)?;
@@ -140,8 +142,8 @@ impl Filter {
         self.chain.adapt(self.digest(key))
     }
 
-    /// The number of stored keys, about: one that was a false positive when it was inserted
-    /// is not counted, which is a share of at most the filter's rate.
+    /// About how many keys are stored. Keys that were false positives when they were inserted
+    /// are not counted: a share of at most the filter's rate.
     #[must_use]
     pub fn len(&self) -> usize {
         self.chain.layers().map(layer::Layer::len).sum()
@@ -153,13 +155,13 @@ impl Filter {
         self.len() == 0
     }
 
-    /// Removes all keys and all exceptions. The memory stays, apart from that of the smaller
-    /// filters of a chain.
+    /// Removes all keys and exceptions. Keeps the memory of the largest filter of a chain, and
+    /// frees the others.
     pub fn clear(&mut self) {
         self.chain.clear();
     }
 
-    /// Removes all exceptions, and gives the table another size in bits per key.
+    /// Removes all exceptions, and resizes the table to so many bits per key.
     ///
     /// # Errors
     /// [`Error::Spec`](crate::filters::Error::Spec) for a size that a table cannot have; nothing has
@@ -169,7 +171,7 @@ impl Filter {
         Ok(())
     }
 
-    /// The filter for queries only: to ship to clients, or to share.
+    /// Turns the filter into one for lookups only, to ship to clients or to share.
     #[must_use]
     pub fn freeze(self) -> Frozen {
         Frozen::new(self.hasher, self.chain)
@@ -181,7 +183,7 @@ impl Filter {
         &self.hasher
     }
 
-    /// Counts, and all the memory that the filter holds.
+    /// Counts and sizes, including all memory that the filter holds.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::of(&self.chain, size_of::<Self>())
@@ -234,8 +236,8 @@ impl<K: Key> Extend<K> for Filter {
     }
 }
 
-/// A filter with the default rate that is as large as its keys are many. While it is built, it
-/// takes 16 bytes per key more; a [`Builder`] with a capacity does without.
+/// A filter with the default rate, sized for the number of keys. Building it takes 16 more bytes
+/// per key; a [`Builder`] with a capacity avoids that.
 impl<K: Key> FromIterator<K> for Filter {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let hasher = KeyHasher::random();

@@ -1,4 +1,4 @@
-//! Filters as bytes and as files.
+//! Saving and loading filters, as bytes and as files.
 //!
 //! ```text
 //! kind "filter" or "frozen filter"
@@ -17,11 +17,11 @@ use super::chain::Chain;
 use super::file::{self, Audience};
 use super::{Filter, Frozen};
 
-/// What the files of filters and of frozen ones say that they are.
+/// The kinds of the two files.
 const FILTER: &str = "filter";
 const FROZEN: &str = "frozen filter";
 
-/// Whether the secret goes with the filter.
+/// Whether the file contains the secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secret {
     With,
@@ -64,9 +64,9 @@ fn from_bytes(kind: &str, bytes: &[u8], known: Option<KeyHasher>) -> Result<(Key
 }
 
 impl Filter {
-    /// Saves the filter in a file, with its secret. The file is replaced as a whole or not at
-    /// all, also when the machine crashes. Only its owner can read a new file; one that is
-    /// replaced keeps its permissions, apart from those of everybody: the file has the secret.
+    /// Saves the filter in a file, with its secret. The file is replaced atomically, even if the
+    /// machine crashes. Because of the secret, only its owner can read a new file; a replaced
+    /// file keeps its permissions, except those for everyone.
     ///
     /// ```
     /// use twiceshy::Filter;
@@ -79,34 +79,34 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// Whatever keeps the file from being written; an old file is as before.
+    /// When the file cannot be written; an old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
         file::replace(path.as_ref(), &self.to_bytes(), Audience::Owner)
     }
 
-    /// Saves the filter without the secret of its hash function: keep that elsewhere
+    /// Saves the filter without the secret of its hash function. Keep the hasher elsewhere
     /// ([`Filter::hasher`]), and load the file with [`Filter::load_with_hasher`].
     ///
     /// # Errors
-    /// Whatever keeps the file from being written; an old file is as before.
+    /// When the file cannot be written; an old file is unchanged.
     pub fn save_without_secret(&self, path: impl AsRef<Path>) -> io::Result<()> {
         file::replace(path.as_ref(), &self.to_bytes_without_secret(), Audience::Anybody)
     }
 
-    /// The filter that [`Filter::save`] wrote.
+    /// Loads a filter that [`Filter::save`] wrote.
     ///
     /// # Errors
-    /// A file that cannot be read; of kind [`io::ErrorKind::InvalidData`] if it is damaged, no
-    /// filter, or was saved without its secret.
+    /// When the file cannot be read; of kind [`io::ErrorKind::InvalidData`] if it is damaged,
+    /// not a filter, or was saved without its secret.
     pub fn load(path: impl AsRef<Path>) -> io::Result<Self> {
         file::load(path.as_ref(), Self::from_bytes)
     }
 
-    /// The filter that [`Filter::save_without_secret`] or [`Filter::save`] wrote, with the
+    /// Loads a filter that [`Filter::save_without_secret`] or [`Filter::save`] wrote, with the
     /// hasher that it was made with.
     ///
     /// # Errors
-    /// Those of [`Filter::load`], and another hasher.
+    /// As [`Filter::load`], and if the hasher is another one.
     pub fn load_with_hasher(path: impl AsRef<Path>, hasher: KeyHasher) -> io::Result<Self> {
         file::load(path.as_ref(), |bytes| Self::from_bytes_with_hasher(bytes, hasher))
     }
@@ -144,21 +144,20 @@ impl Filter {
 }
 
 impl Frozen {
-    /// Saves the filter in a file, with its secret. The file is replaced as a whole or not at
-    /// all. Anybody whom the system lets can read a new file; one that is replaced keeps its
-    /// permissions.
+    /// Saves the filter in a file, with its secret. The file is replaced atomically. A new file
+    /// has the permissions that the umask allows; a replaced one keeps its own.
     ///
     /// # Errors
-    /// Whatever keeps the file from being written; an old file is as before.
+    /// When the file cannot be written; an old file is unchanged.
     pub fn save(&self, path: impl AsRef<Path>) -> io::Result<()> {
         file::replace(path.as_ref(), &self.to_bytes(), Audience::Anybody)
     }
 
-    /// The filter that [`Frozen::save`] wrote.
+    /// Loads a filter that [`Frozen::save`] wrote.
     ///
     /// # Errors
-    /// A file that cannot be read; of kind [`io::ErrorKind::InvalidData`] if it is damaged or
-    /// no frozen filter.
+    /// When the file cannot be read; of kind [`io::ErrorKind::InvalidData`] if it is damaged or
+    /// not a frozen filter.
     pub fn load(path: impl AsRef<Path>) -> io::Result<Self> {
         file::load(path.as_ref(), Self::from_bytes)
     }
@@ -179,7 +178,8 @@ impl Frozen {
     }
 }
 
-/// What kind of file these bytes are, if they are one of ours and whole; for the command line.
+/// The kind of file that these bytes are, if they are an intact file of this library; for the
+/// command line.
 #[doc(hidden)]
 pub fn kind_of(bytes: &[u8]) -> Result<&str> {
     Reader::open(bytes).map(|reader| reader.kind())

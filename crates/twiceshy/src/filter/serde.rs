@@ -1,4 +1,4 @@
-//! Filters as bytes of any serde format: those of `to_bytes`, secret included.
+//! Serde support: a filter is the bytes of `to_bytes`, secret included.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Filter, Frozen};
 
-/// Bytes in whichever form a format has them.
+/// Bytes in any form that a format may have.
 struct Bytes;
 
 impl<'de> Visitor<'de> for Bytes {
@@ -26,7 +26,7 @@ impl<'de> Visitor<'de> for Bytes {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<u8>, A::Error> {
-        // A hint is no reason to allocate.
+        // The size hint is not trusted.
         let mut bytes = Vec::new();
         while let Some(byte) = sequence.next_element()? {
             bytes.push(byte);

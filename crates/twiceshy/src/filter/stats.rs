@@ -1,8 +1,8 @@
-//! What a filter holds.
+//! Counts and sizes of filters.
 
 use std::fmt;
 
-use twiceshy_filters::{DigestFilter as _, KeyHasher};
+use twiceshy_filters::KeyHasher;
 
 use super::chain::Chain;
 use super::layer::Layer;
@@ -11,15 +11,15 @@ use super::layer::Layer;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Keys stored, about; see [`Filter::len`](super::Filter::len).
+    /// About how many keys are stored; see [`Filter::len`](super::Filter::len).
     pub len: usize,
-    /// Keys that the filters of the chain are made for.
+    /// The capacity of all filters of the chain together.
     pub capacity: usize,
-    /// Filters in the chain: more than one if it has grown.
+    /// The number of filters in the chain: more than one if it has grown.
     pub layers: usize,
-    /// The share of absent keys that are answered "maybe" the first time, as expected of the
-    /// filters with what they hold now. For a chain with a rate above 0.1 it may be less: what
-    /// several filters take for stored counts several times here.
+    /// The expected share of absent keys that are answered "maybe" the first time, with the keys
+    /// stored now. It is an upper bound for a chain with a rate above 0.1, where keys that
+    /// several filters answer "maybe" count several times.
     pub rate: f64,
     /// Exceptions in the table.
     pub exceptions: usize,
@@ -50,14 +50,14 @@ impl Stats {
         }
     }
 
-    /// Memory for each stored key, in bits.
+    /// Memory per stored key, in bits.
     #[must_use]
     pub fn bits_per_key(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.len as f64
     }
 }
 
-/// The numbers a reader of logs wants, and never the secret.
+/// The main numbers, and never the secret.
 pub(super) fn debug(
     name: &str,
     hasher: &KeyHasher,

@@ -46,14 +46,14 @@ impl<E: Engine> Source<'_, E> {
             return Err(refused(to, "exists already; name a directory that does not"));
         }
         let (Some(name), Some(parent)) = (to.file_name(), to.parent()) else {
-            return Err(refused(to, "is no name for a new directory"));
+            return Err(refused(to, "is not a name for a new directory"));
         };
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         fs::metadata(parent).map_err(failed("find the directory", parent))?;
         let draft = parent.join(format!(".{}.unfinished", name.display()));
         // A link may lead anywhere.
         if fs::symlink_metadata(&draft).is_ok_and(|found| !found.is_dir()) {
-            return Err(refused(&draft, "is in the way, and is no directory; remove it"));
+            return Err(refused(&draft, "is in the way, and is not a directory; remove it"));
         }
         // While this backup runs, another one to the same place fails here.
         let mut files = Files::new(&draft)?;

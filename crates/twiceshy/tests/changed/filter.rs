@@ -4,19 +4,27 @@
 //! checksums right can write any filter. It then goes on working, and loading it takes no
 //! more memory than its bytes justify.
 
+use twiceshy::filter::Kind;
 use twiceshy::{Filter, Frozen, KeyHasher};
 
 use super::allocations::measured;
 use super::mutation::{Choices, block, mutate, push_block};
 
-/// Capacity, rate and exceptions of the filters: single ones and chains.
-pub const FILTERS: [(usize, f64, f64); 4] =
-    [(200, 0.01, 0.5), (20, 0.3, 30.0), (1, 0.1, 100.0), (150, 0.0001, 0.0)];
+/// Kind, capacity, rate and exceptions of the filters: single ones and chains.
+pub const FILTERS: [(Kind, usize, f64, f64); 6] = [
+    (Kind::Plain, 200, 0.01, 0.5),
+    (Kind::Plain, 20, 0.3, 30.0),
+    (Kind::Plain, 1, 0.1, 100.0),
+    (Kind::Plain, 150, 0.0001, 0.0),
+    (Kind::Rsqf, 20, 0.3, 30.0),
+    (Kind::Rsqf, 200, 0.01, 0.5),
+];
 
 const KEYS: u64 = 150;
 
-/// A set of exceptions is one byte in the file if it is empty, and 64 in memory.
-const BYTES_PER_BYTE: usize = 100;
+/// A set of exceptions with one entry is 13 bytes in the file and 68 in memory, an empty one
+/// 1 byte and 4.
+const BYTES_PER_BYTE: usize = 8;
 const BYTES_BESIDES: usize = 1 << 16;
 
 /// What became of a file.
@@ -27,8 +35,8 @@ pub enum Outcome {
 }
 
 fn filter(which: usize) -> Filter {
-    let (capacity, rate, exceptions) = FILTERS[which];
-    let builder = Filter::builder().capacity(capacity).rate(rate).exceptions(exceptions);
+    let (kind, capacity, rate, exceptions) = FILTERS[which];
+    let builder = Filter::builder().kind(kind).capacity(capacity).rate(rate).exceptions(exceptions);
     let mut filter = builder.hasher(KeyHasher::keyed([9; 16])).build().expect("good numbers");
     filter.extend(0..KEYS);
     for key in 1000..3000u64 {

@@ -83,7 +83,7 @@ impl Report {
             ("in memory", bytes(self.filter_bytes)),
         ];
         if let Some(bits) = self.bits_per_key {
-            lines.push(("bits a key", format!("{bits:.2}")));
+            lines.push(("bits per key", format!("{bits:.2}")));
         }
         let rate = percent(self.first_pass_rate);
         lines.push(("rate", format!("{rate} false positives, exceptions apart")));

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 /// The environment variable of the store: unlike a flag, others cannot see it.
 pub const STORE: &str = "TWICESHY_STORE";
 
-/// Seconds. Longer times serve nobody, and the sums of clocks with them overflow.
+/// Seconds. Longer times are useless, and would overflow clock arithmetic.
 const DAY: u64 = 24 * 60 * 60;
 const YEAR: u64 = 365 * DAY;
 
@@ -52,9 +52,9 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
     resync: Option<u64>,
 
-    /// Skip the resync at the start, for a store that nobody else writes to. The server
-    /// still resyncs after a crash, or if DIR was restored from a copy. Do not use it after
-    /// restoring a whole disk or machine, which the server cannot notice
+    /// Skip the resync at the start, for a store that has no other writer. The server still
+    /// resyncs after a crash, or if DIR was restored from a copy. Do not use it after restoring
+    /// a whole disk or machine, which the server cannot notice
     #[arg(long)]
     no_resync_at_start: bool,
 

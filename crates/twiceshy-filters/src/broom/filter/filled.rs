@@ -1,4 +1,4 @@
-//! A filter made anew of all that its remote has: when it grows or is rebuilt.
+//! A filter built from all of its remote, when it grows or is rebuilt.
 
 use super::{BroomFilter, Hash};
 use crate::broom::form::{self, Form, Practical};

@@ -1,11 +1,10 @@
-//! Ghosts (section 4.3): what removed keys leave, and who takes it up.
+//! Ghosts (section 4.3): what removed keys leave behind.
 //!
-//! A ghost is of use until its function is gone, which takes as long as the frontier
-//! takes. So a removal that leaves a ghost moves it, as an adaptation does, and by a
-//! whole group of ranges if the ghost found no room in its own group. Hence the bound
-//! on memory, whatever is removed and inserted: a ghost of phase `p` is dropped by
-//! the end of phase `p + 2`, a phase leaves at most one ghost outside for each group,
-//! and so there are never more than three a group.
+//! A ghost is needed until its function is gone, which depends on the frontier. So a removal
+//! that leaves a ghost moves the frontier, as an adaptation does, and by a whole group of ranges
+//! if the ghost found no room in its own group. This bounds the memory for any sequence of
+//! operations: a ghost of phase `p` is dropped by the end of phase `p + 2`, and a phase leaves
+//! at most one ghost outside per group, so there are at most three per group.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

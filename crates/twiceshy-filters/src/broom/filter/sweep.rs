@@ -1,4 +1,4 @@
-//! Phases (section 4.2): the frontier, and who it passes.
+//! Phases (section 4.2): the frontier, and the keys that it passes.
 
 use super::{BroomFilter, GROUP};
 use crate::broom::form::Form;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::quotient::place::digests_of;
 use alloc::vec::Vec;
 
-/// Who will be stored when the frontier moves and is not yet, or no longer.
+/// Keys that an operation adds or removes before the frontier moves.
 #[derive(Clone, Copy)]
 pub(super) enum Meanwhile {
     Nothing,
@@ -15,7 +15,7 @@ pub(super) enum Meanwhile {
     Goes(Digest),
 }
 
-/// The keys of the ranges that are swept next, and who may be in their way.
+/// The keys of the ranges that are swept next, and the keys that they may collide with.
 pub(super) struct Sweep {
     until: usize,
     digests: Vec<Digest>,
@@ -66,7 +66,7 @@ impl<F: Form> BroomFilter<F> {
         sweep.digests.iter().map(|&digest| (digest, self.functions)).collect()
     }
 
-    /// Moves the frontier, and rehashes who it passes.
+    /// Moves the frontier, and rehashes the keys that it passes.
     pub(super) fn sweep(&mut self, sweep: Sweep) {
         for &digest in &sweep.digests {
             let hash = self.hash(digest);
@@ -76,8 +76,8 @@ impl<F: Form> BroomFilter<F> {
                 let _ = self.level.remove(hash.quotient, slot);
             }
         }
-        // What is left there in the yard, the remote has not: its group under the new
-        // function would not know of it.
+        // Keys that remain there in the yard are not in the remote: their group under the new
+        // function would not know of them.
         let swept = digests_of(self.frontier..=sweep.until - 1, self.level.quotients());
         let strangers: Vec<Digest> = self.yard.range(swept).collect();
         for digest in strangers {
@@ -86,7 +86,7 @@ impl<F: Form> BroomFilter<F> {
         let groups = self.frontier / GROUP..=(sweep.until - 1) / GROUP;
         self.frontier = sweep.until;
         groups.for_each(|group| self.drop_dead_ghosts(group));
-        // Who is swept owns nothing before it is placed again.
+        // A swept key owns nothing until it is placed again.
         let mut others = sweep.others;
         others.retain(|digest| !sweep.digests.contains(digest));
         for (index, &digest) in sweep.digests.iter().enumerate() {
@@ -95,7 +95,7 @@ impl<F: Form> BroomFilter<F> {
                 let placed = self.owner(hash.quotient, slot, &sweep.digests[..index]);
                 let owner = placed.or_else(|| self.owner(hash.quotient, slot, &others));
                 if owner.is_none() {
-                    // Whose it is was not asked: it stays.
+                    // Its owner was not read: it stays.
                     self.put_into_yard(&hash);
                     continue;
                 }

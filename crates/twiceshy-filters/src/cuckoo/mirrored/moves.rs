@@ -1,4 +1,4 @@
-//! Making room for a digest: whoever moves is asked of the mirror.
+//! Making room for a digest. The mirror knows which digests have to move.
 
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -10,11 +10,11 @@ use crate::digest::Digest;
 use crate::error::{Error, RemoteError, Result};
 use crate::remote::{Mirror, Write};
 
-/// Where digests may move: the mirror says which they are.
+/// Where digests may move. The mirror knows which they are.
 struct MirroredMoves<'a, R: Rule> {
     filter: &'a Mirrored<R>,
     remote: &'a mut dyn Mirror,
-    /// The cells that were asked for, and what is in them.
+    /// The cells that were read from the mirror, and their digests.
     occupants: Vec<(usize, Digest)>,
 }
 

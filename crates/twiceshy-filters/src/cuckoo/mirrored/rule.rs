@@ -1,4 +1,4 @@
-//! What a variant makes of the general filter.
+//! What distinguishes the variants of the adaptive cuckoo filter.
 
 use alloc::vec::Vec;
 
@@ -11,10 +11,10 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::remote::Mirror;
 
-/// What a variant makes of the general filter.
+/// What distinguishes the variants of the adaptive cuckoo filter.
 pub trait Rule: Copy + Sized {
-    /// Whether a cell holds a digest if its value is what the pattern has there, and
-    /// never else: two bins are then compared at once.
+    /// Whether a cell holds a digest exactly if its value equals the pattern's there. Then two
+    /// bins can be compared at once.
     const BY_PATTERN: bool;
 
     /// What a filter with this rule is made from.
@@ -28,10 +28,10 @@ pub trait Rule: Copy + Sized {
         Vec::new()
     }
 
-    /// What a digest leaves in a cell when it arrives there.
+    /// The value of a cell when a digest arrives there.
     fn arrival(&self, hashes: Hashes, place: Place) -> u64;
 
-    /// Whether a cell's value may be what the digest left there.
+    /// Whether the digest may have left this value in the cell.
     #[inline]
     fn holds(&self, value: u64, hashes: Hashes, place: Place) -> bool {
         value == self.arrival(hashes, place)
@@ -47,8 +47,8 @@ pub trait Rule: Copy + Sized {
         core::array::from_fn(|table| self.pattern(hashes, table as u32, lanes))
     }
 
-    /// Whether any cell of a bin may hold the digest, whose pattern there is
-    /// known if the bin is a word. Another one than this is not [`Rule::BY_PATTERN`].
+    /// Whether any cell of a bin may hold the digest, whose pattern there is known if the bin is
+    /// a word. A rule that overrides this is not [`Rule::BY_PATTERN`].
     #[inline(always)]
     fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
         match cells.lanes() {
@@ -61,8 +61,7 @@ pub trait Rule: Copy + Sized {
         }
     }
 
-    /// Changes the filter so that `query`, which collides with the digests in
-    /// these cells, collides no more.
+    /// Changes the filter so that `query` no longer collides with the digests in these cells.
     fn fix(
         filter: &mut Mirrored<Self>,
         query: Digest,

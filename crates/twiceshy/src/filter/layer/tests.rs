@@ -5,8 +5,7 @@ use twiceshy_filters::internals::Rng;
 use super::*;
 
 fn layer<const WIDTH: u32>(capacity: usize, sets: usize) -> Layer<WIDTH> {
-    let spec = "plain:f=8".parse().expect("a filter");
-    let layer = Layer::new(&spec, capacity, sets as f64 * 511.0 / capacity as f64);
+    let layer = Layer::new(Kind::Plain, 8, capacity, sets as f64 * 511.0 / capacity as f64);
     layer.expect("a small filter")
 }
 
@@ -60,7 +59,7 @@ fn exceptions_hide_other_keys_as_rarely_as_computed() {
 #[test]
 fn an_inserted_key_is_never_hidden_by_an_earlier_exception() {
     let mut rng = Rng::new(12);
-    let mut layer = layer::<4>(300, 2);
+    let mut layer = layer::<4>(600, 2);
     let mut met = 0;
     while layer.len() < layer.capacity() {
         let digest = random_digest(&mut rng);
