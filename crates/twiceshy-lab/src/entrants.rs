@@ -36,13 +36,14 @@ impl Entrant {
     /// "Telescoping Filter", section 6: 8 bits a slot of a quotient filter against 11
     /// bits per cell of a cuckoo filter, selector included. Both are 11.6 bits per key at
     /// a load of 0.95, and the whitelist about as many (an uncompressed filter and a
-    /// broom filter are larger). A spec with an `f` keeps it.
+    /// broom filter are larger). A spec with an `f` keeps it, and so does a kind without one.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] where a selector leaves no bits for a fingerprint.
     pub fn at_paper_size(&self) -> Result<Self> {
         let parameters = self.name.split_once(':').map_or("", |(_, parameters)| parameters);
-        if parameters.split(',').any(|parameter| parameter.trim().starts_with("f=")) {
+        let keeps_it = parameters.split(',').any(|parameter| parameter.trim().starts_with("f="));
+        if keeps_it || self.spec.number("f").is_none() {
             return Ok(self.clone());
         }
         // Cuckoo filters have cells in bins, quotient filters have slots.
