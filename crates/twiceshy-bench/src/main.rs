@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p twiceshy-bench -- --keys 1000000 --what peers
+//! cargo run --release -p twiceshy-bench -- bars --keys 1000000
 //! RUSTFLAGS="-C target-cpu=native" cargo run --release -p twiceshy-bench -- --markdown
 //! ```
 //!
@@ -9,6 +10,8 @@
 //! other, so that only one is in memory and all see the same machine; a ratio
 //! is taken within a round, and its median over the rounds is reported.
 
+mod bars;
+mod clock;
 mod contender;
 mod measure;
 mod ours;
@@ -23,7 +26,7 @@ mod workload;
 
 use std::num::NonZeroUsize;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use measure::Plan;
 use report::{Progress, Report};
@@ -31,7 +34,10 @@ use workload::Keys;
 
 /// Times of twiceshy's filters and of their peers.
 #[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Stored keys, and as many absent ones [default: 1000000; scaling: up to 30000000]
     #[arg(long)]
     keys: Option<NonZeroUsize>,
@@ -47,6 +53,11 @@ struct Args {
     /// Print Markdown
     #[arg(long)]
     markdown: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Bars(bars::Args),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -72,6 +83,9 @@ const KEYS: usize = 1_000_000;
 
 fn main() {
     let args = Args::parse();
+    if let Some(Verb::Bars(args)) = &args.verb {
+        return bars::run(args);
+    }
     let progress = Progress::new();
     let (keys, rounds) = (args.keys.map(NonZeroUsize::get), args.rounds.map(NonZeroUsize::get));
     let mut report = Report::new(args.markdown);

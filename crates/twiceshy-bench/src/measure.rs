@@ -45,12 +45,45 @@ pub enum Op {
     Delete,
     /// Building from keys in order, allocation included.
     Bulk,
+    /// Building from empty without a remote.
+    InsertAlone,
+    /// Taking every stored key out without a remote.
+    DeleteAlone,
+    /// Telling the filter of one false positive; the median.
+    Adapt,
+    /// Asking for absent keys after a few misses per key were learned from.
+    NegativeLearned,
+    /// Asking for stored keys after as many.
+    PositiveLearned,
+    /// Asking for absent keys after many misses per key.
+    NegativeWorn,
+    /// Asking for stored keys after as many.
+    PositiveWorn,
+    /// Asking for absent keys, one reader.
+    OneReader,
+    /// Each of two readers asking at the same time.
+    TwoReaders,
 }
 
 impl Op {
     /// All of them, in the order of the columns.
-    pub const ALL: [Op; 6] =
-        [Op::Insert, Op::Negative, Op::Positive, Op::Batch, Op::Delete, Op::Bulk];
+    pub const ALL: [Op; 15] = [
+        Op::Insert,
+        Op::Negative,
+        Op::Positive,
+        Op::Batch,
+        Op::Delete,
+        Op::Bulk,
+        Op::InsertAlone,
+        Op::DeleteAlone,
+        Op::Adapt,
+        Op::NegativeLearned,
+        Op::PositiveLearned,
+        Op::NegativeWorn,
+        Op::PositiveWorn,
+        Op::OneReader,
+        Op::TwoReaders,
+    ];
 
     /// Its name in the tables.
     pub const fn name(self) -> &'static str {
@@ -61,6 +94,15 @@ impl Op {
             Op::Batch => "batch neg.",
             Op::Delete => "delete",
             Op::Bulk => "bulk build",
+            Op::InsertAlone => "insert alone",
+            Op::DeleteAlone => "delete alone",
+            Op::Adapt => "adapt",
+            Op::NegativeLearned => "neg. after few misses",
+            Op::PositiveLearned => "pos. after few",
+            Op::NegativeWorn => "neg. after many",
+            Op::PositiveWorn => "pos. after many",
+            Op::OneReader => "1 reader",
+            Op::TwoReaders => "2 readers",
         }
     }
 }
@@ -91,9 +133,19 @@ pub struct Series {
 }
 
 /// Nanoseconds an item, by operation.
-type Times = [Option<f64>; Op::ALL.len()];
+pub type Times = [Option<f64>; Op::ALL.len()];
 
 impl Series {
+    /// Of a contender that was not measured yet.
+    pub fn new(name: String) -> Self {
+        Series { name, ..Series::default() }
+    }
+
+    /// Adds the times of a round.
+    pub fn push(&mut self, times: Times) {
+        self.rounds.push(times);
+    }
+
     /// The times of an operation, in the order of the rounds.
     pub fn times(&self, op: Op) -> Vec<f64> {
         self.rounds.iter().filter_map(|round| round[op as usize]).collect()
@@ -184,8 +236,7 @@ fn rounds<I: Item>(
     measure: impl Fn(&Entry<I>, &mut Series),
 ) -> Vec<Series> {
     let wanted = || entries.iter().filter(|entry| plan.wants(&entry.name));
-    let mut all: Vec<Series> =
-        wanted().map(|entry| Series { name: entry.name.clone(), ..Series::default() }).collect();
+    let mut all: Vec<Series> = wanted().map(|entry| Series::new(entry.name.clone())).collect();
     for round in 1..=plan.rounds {
         for (entry, series) in wanted().zip(&mut all) {
             let Plan { rounds, progress, .. } = plan;
@@ -229,9 +280,12 @@ fn ask<I: Item>(filter: &mut dyn Contender<I>, work: &Workload<I>, series: &mut 
         assert_eq!(in_batches, false_positives, "{}: a batch answers as one by one", series.name);
     }
     let (delete, deleted) = time(kept.len(), || filter.empty(kept));
-    let batch = in_batches.map(|_| batch);
-    let delete = deleted.map(|_| delete);
-    [None, Some(negative), Some(positive), batch, delete, None]
+    let mut times = Times::default();
+    times[Op::Negative as usize] = Some(negative);
+    times[Op::Positive as usize] = Some(positive);
+    times[Op::Batch as usize] = in_batches.map(|_| batch);
+    times[Op::Delete as usize] = deleted.map(|_| delete);
+    times
 }
 
 /// Builds a filter from the stored items in order, where it can.

@@ -96,7 +96,8 @@ pub fn entry_for<I: Item>(text: &str, capacity: usize, digester: impl Digester<I
     }
 }
 
-fn contender<I: Item, D: Digester<I>>(
+/// The filter of a description, with its remote in memory if it needs one.
+pub fn contender<I: Item, D: Digester<I>>(
     spec: &Spec,
     keys: usize,
     digester: D,
@@ -327,7 +328,8 @@ where
 /// Digests handed to the filter in one call.
 const SLICE: usize = 1024;
 
-fn batches<I: Item, D: Digester<I>>(
+/// How many of the items are answered "maybe", asked in batches.
+pub fn batches<I: Item, D: Digester<I>>(
     filter: &impl DigestFilter,
     digester: &D,
     items: &[I],

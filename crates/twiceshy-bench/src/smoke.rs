@@ -1,9 +1,11 @@
 //! Every contender runs, and none of ours denies a key.
 
 use twiceshy_filters::Spec;
+use twiceshy_lab::entrants;
 
+use crate::bars;
 use crate::contender::Entry;
-use crate::measure::{Plan, Series, run_with_bulk};
+use crate::measure::{Op, Plan, Series, run_with_bulk};
 use crate::quotient;
 use crate::report::Progress;
 use crate::tables;
@@ -59,6 +61,26 @@ fn every_bar_names_entries() {
 
 fn names<I>(entries: Vec<Entry<I>>) -> Vec<String> {
     entries.into_iter().map(|entry| entry.name).collect()
+}
+
+/// Every bar of a filter that adapts has both its times, in every round.
+#[test]
+fn every_speed_bar_is_measured() {
+    let beside = entrants::parse(bars::BESIDE).expect("filters of ours");
+    let contenders: Vec<_> = bars::specs(&beside).collect();
+    let run = bars::Run { keys: KEYS, rounds: 2, misses: &bars::MISSES };
+    let series = bars::measured(&contenders, &run, &Progress::new());
+    for of in &series {
+        assert_eq!((of.stored, of.denied), (KEYS, 0), "{}", of.name);
+    }
+    for bar in bars::bars(bars::TELESCOPING, KEYS) {
+        for (name, op) in [(&bar.filter, bar.op), (&bar.against, bar.against_op)] {
+            let of = series.iter().find(|of| of.name == *name).expect("it takes part");
+            // A telescoping filter removes nothing without its remote.
+            let remote = op == Op::DeleteAlone && name.starts_with("telescoping");
+            assert_eq!(of.times(op).len(), if remote { 0 } else { 2 }, "{name}: {op:?}");
+        }
+    }
 }
 
 #[test]

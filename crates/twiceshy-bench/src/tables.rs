@@ -15,10 +15,12 @@ use crate::workload::{Keys, Workload};
 pub struct Bar {
     /// The filter of ours.
     pub filter: String,
-    op: Op,
+    /// What it does.
+    pub op: Op,
     /// Whom it is compared with: another filter, or itself.
     pub against: String,
-    against_op: Op,
+    /// What that does.
+    pub against_op: Op,
     /// The largest ratio that is good enough, where there is a bar.
     most: Option<f64>,
 }

@@ -31,6 +31,7 @@ use clap::{CommandFactory, Parser, Subcommand};
                   twiceshy serve --demo                     a store behind a filter, under attack\n  \
                   twiceshy race                             all filters, on the default workload\n  \
                   twiceshy attack                           all adversaries against all filters\n  \
+                  twiceshy bars                             what an adaptive filter has to keep\n  \
                   twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
                   twiceshy paper --quick                    the papers' figures, as one page\n  \
                   twiceshy build KEYS -o FILE               a filter of a list of keys\n\n\
@@ -47,6 +48,7 @@ enum Verb {
     Serve(Box<cmd::serve::Args>),
     Backup(cmd::backup::Args),
     Attack(cmd::attack::Args),
+    Bars(cmd::bars::Args),
     Plan(cmd::plan::Args),
     Paper(cmd::paper::Args),
     Build(cmd::build::Args),
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Backup(args) => cmd::backup::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
+        Verb::Bars(args) => cmd::bars::run(&args),
         Verb::Plan(args) => cmd::plan::run(&args),
         Verb::Paper(args) => cmd::paper::run(&args),
         Verb::Build(args) => cmd::build::run(&args),

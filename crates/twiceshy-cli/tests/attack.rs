@@ -4,8 +4,16 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const ADVERSARIES: [&str; 7] =
-    ["repeat", "rounds", "telescoping", "theorem-9", "theorem-10", "theorem-12", "deletion-timing"];
+const ADVERSARIES: [&str; 8] = [
+    "repeat",
+    "rounds",
+    "telescoping",
+    "theorem-9",
+    "theorem-10",
+    "theorem-12",
+    "deletion-timing",
+    "recall",
+];
 
 /// Runs `twiceshy attack` with flags that are separated by spaces.
 fn attack(flags: &str) -> Output {
@@ -44,8 +52,8 @@ fn json_has_one_line_a_game_with_every_field() {
     assert_eq!(rows.len(), 2 * 2 * ADVERSARIES.len());
     for (index, row) in rows.iter().enumerate() {
         assert_eq!(text(row, "schema"), "twiceshy.attack.v1");
-        assert_eq!(text(row, "filter"), if index < 14 { "rsqf" } else { "broom" });
-        assert_eq!(text(row, "adversary"), ADVERSARIES[index / 2 % 7]);
+        assert_eq!(text(row, "filter"), if index < 16 { "rsqf" } else { "broom" });
+        assert_eq!(text(row, "adversary"), ADVERSARIES[index / 2 % 8]);
         assert_eq!(number(row, "seed"), 7.0 + (index % 2) as f64);
         assert!(text(row, "spec").contains(":f=8,"), "{row}");
         for (field, value) in [("keys", 500.0), ("ratio", 20.0), ("false_negatives", 0.0)] {

@@ -36,13 +36,14 @@ impl Entrant {
     /// Filter", section 6: 8 bits per slot of a quotient filter, and 11 bits per cell of a
     /// cuckoo filter, selector included. Both are 11.6 bits per key at a load of 0.95, and the
     /// whitelist about as many (an uncompressed filter and a broom filter are larger). A spec
-    /// with an `f` keeps it.
+    /// with an `f` keeps it, and so does a kind without one.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] where a selector leaves no bits for a fingerprint.
     pub fn at_paper_size(&self) -> Result<Self> {
         let parameters = self.name.split_once(':').map_or("", |(_, parameters)| parameters);
-        if parameters.split(',').any(|parameter| parameter.trim().starts_with("f=")) {
+        let keeps_it = parameters.split(',').any(|parameter| parameter.trim().starts_with("f="));
+        if keeps_it || self.spec.number("f").is_none() {
             return Ok(self.clone());
         }
         // Cuckoo filters have cells in bins, quotient filters have slots.
@@ -52,7 +53,11 @@ impl Entrant {
         } else {
             CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0))
         };
-        Ok(Entrant { spec: self.spec.with_fingerprint(bits)?, ..self.clone() })
+        // The line filter has none as short, and takes its shortest.
+        let longer = (bits.max(1)..=32).find_map(|bits| self.spec.with_fingerprint(bits).ok());
+        let spec =
+            longer.filter(|_| bits > 0).map_or_else(|| self.spec.with_fingerprint(bits), Ok)?;
+        Ok(Entrant { spec, ..self.clone() })
     }
 
     /// An empty filter for `keys` keys with the fingerprint length of its spec.

@@ -5,6 +5,7 @@
 //! workload/    keys to store and streams of queries: seed in, keys out
 //! adversary/   players that see answers only, and the game they play
 //! model/       the papers' formulas: numbers in, numbers out
+//! bars/        what an adaptive filter has to keep: seed in, rows out
 //! race/        filters at equal memory on one stream: seed in, rows out
 //! experiment/  the papers' figures as lists of points: seed in, rows out
 //! report/      rows as plots, and plots as one page
@@ -16,6 +17,7 @@
 #![deny(missing_docs)]
 
 pub mod adversary;
+pub mod bars;
 pub mod compression;
 pub mod contestant;
 pub mod entrants;

@@ -107,10 +107,11 @@ fn the_round_attack_ruins_a_static_filter() {
 /// that never run out of fingerprints lose to nobody, and the broom filter does not
 /// either; a key that is deleted and inserted takes up its slot state. Where a rate of epsilon = 2^-8 holds, a game is lost with
 /// a probability of 2^-7 at most, and 5 of 10 with less than C(10, 5) 2^-35 < 1e-8;
-/// there are 28 such pairs.
+/// there are 32 such pairs.
 #[test]
 fn every_filter_plays_every_game() {
-    const ASK_TWICE: [Attack; 3] = [Attack::Repeat, Attack::Rounds, Attack::Telescoping];
+    const ASK_TWICE: [Attack; 4] =
+        [Attack::Repeat, Attack::Rounds, Attack::Telescoping, Attack::Recall];
     for mut entrant in entrants::all() {
         // 200 keys fill a fortieth of a simplified filter's smallest table.
         if entrant.name == "simplified" {

@@ -3,6 +3,7 @@
 pub mod adapt;
 pub mod attack;
 pub mod backup;
+pub mod bars;
 pub mod build;
 pub mod check;
 pub mod completions;

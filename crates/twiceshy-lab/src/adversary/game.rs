@@ -350,7 +350,7 @@ pub fn play_watched(
 
 /// Whether a rate seen in `count` trials is above a probability by more than
 /// [`CHANCE`] explains.
-fn is_above(rate: f64, probability: f64, count: u64) -> bool {
+pub(crate) fn is_above(rate: f64, probability: f64, count: u64) -> bool {
     if rate <= probability {
         return false;
     }

@@ -18,6 +18,7 @@ use crate::contestant::Contestant;
 pub mod deletion_timing;
 pub mod game;
 pub mod persistence;
+pub mod recall;
 pub mod repeat;
 pub mod rounds;
 pub mod telescoping;
@@ -48,6 +49,8 @@ pub enum Attack {
     Theorem12,
     /// [`deletion_timing`].
     DeletionTiming,
+    /// [`recall`].
+    Recall,
 }
 
 /// What an adversary knows of a filter (everything but its secret), and how many queries it may
@@ -93,7 +96,7 @@ impl Target {
 
 impl Attack {
     /// All of them.
-    pub const ALL: [Attack; 7] = [
+    pub const ALL: [Attack; 8] = [
         Attack::Repeat,
         Attack::Rounds,
         Attack::Telescoping,
@@ -101,6 +104,7 @@ impl Attack {
         Attack::Theorem10,
         Attack::Theorem12,
         Attack::DeletionTiming,
+        Attack::Recall,
     ];
 
     /// The name on the command line and in rows.
@@ -114,6 +118,7 @@ impl Attack {
             Attack::Theorem10 => "theorem-10",
             Attack::Theorem12 => "theorem-12",
             Attack::DeletionTiming => "deletion-timing",
+            Attack::Recall => "recall",
         }
     }
 
@@ -130,6 +135,7 @@ impl Attack {
             Attack::Theorem10 => "looks for a query that shares all cells of a stored key",
             Attack::Theorem12 => "looks for queries that cannot all be fixed at once",
             Attack::DeletionTiming => "deletes and inserts the key that a false positive is due to",
+            Attack::Recall => "asks every false positive of all rounds again in each round",
         }
     }
 
@@ -155,6 +161,9 @@ impl Attack {
                 Box::new(attack.at_most(queries))
             }
             Attack::DeletionTiming => Box::new(deletion_timing::DeletionTiming { queries }),
+            Attack::Recall => {
+                Box::new(recall::Recall { fresh: queries.div_ceil(recall::ROUNDS as u64) })
+            }
         }
     }
 }

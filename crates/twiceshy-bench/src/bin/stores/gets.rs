@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use twiceshy::store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
+use twiceshy_filters::Spec;
 
 use crate::Outcome;
 use crate::bare::{BareFjall, BareRedb, in_batches};
@@ -19,7 +20,18 @@ const KEYS_A_GET: u64 = 20;
 
 /// A store with a guard.
 pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<GuardedStore<E>> {
+    guarded_by(Spec::default(), directory, keys, cache)
+}
+
+/// A store with a guard of this filter.
+pub fn guarded_by<E: Engine>(
+    filter: Spec,
+    directory: &Path,
+    keys: u64,
+    cache: usize,
+) -> Outcome<GuardedStore<E>> {
     let store = Options::default()
+        .spec(filter)
         .capacity(keys as usize)
         .durability(Durability::Process)
         .cache(cache)
@@ -32,10 +44,16 @@ pub fn guarded<E: Engine>(directory: &Path, keys: u64, cache: usize) -> Outcome<
     Ok(store)
 }
 
-/// With caches of this many bytes each, and `fjall` beside `redb` or not.
-pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool) -> Outcome {
+/// With caches of this many bytes each, `fjall` beside `redb` or not, and a guarded `redb` for
+/// each filter.
+pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool, filters: &[Spec]) -> Outcome {
     let redb = BareRedb::filled(&directory.join("bare.redb"), keys, cache)?;
-    let guarded_redb = guarded::<Redb>(&directory.join("guarded-redb"), keys, cache)?;
+    let mut guarded_redb = Vec::new();
+    for (index, &filter) in filters.iter().enumerate() {
+        let path = directory.join(format!("guarded-redb-{index}"));
+        let store = guarded_by::<Redb>(filter, &path, keys, cache)?;
+        guarded_redb.push((format!("redb guarded by {}", short(&filter)), store));
+    }
     let bare_fjall = |name: &str, filters: bool| {
         fjall.then(|| BareFjall::filled(&directory.join(name), keys, filters, cache)).transpose()
     };
@@ -50,13 +68,17 @@ pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool) -> Outcome 
     let mut stores: Vec<(&str, Get<'_>)> = vec![
         ("redb, table kept open", Box::new(|key| redb.get(key))),
         ("redb, a transaction each", Box::new(|key| redb.get_alone(key))),
-        ("guarded redb", Box::new(|key| Ok(guarded_redb.get(key)?))),
     ];
+    for (name, store) in &guarded_redb {
+        stores.push((name, Box::new(|key| Ok(store.get(key)?))));
+    }
     if let (Some(off), Some(on), Some(guarded)) = (&fjall_off, &fjall_on, &guarded_fjall) {
         stores.push(("fjall, its filters off", Box::new(|key| off.get(key))));
         stores.push((FJALL_FILTERS, Box::new(|key| on.get(key))));
         stores.push(("guarded fjall", Box::new(|key| Ok(guarded.get(key)?))));
     }
+    let first_guard = stores.iter().position(|(name, _)| name.starts_with("redb guarded"));
+    let first_guard = first_guard.ok_or("name at least one of --filters")?;
     let fjall_filters = stores.iter().position(|(name, _)| *name == FJALL_FILTERS);
     // [store][hit or miss][round]
     let mut times = vec![[Vec::new(), Vec::new()]; stores.len()];
@@ -82,8 +104,11 @@ pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool) -> Outcome 
     }
     println!("### Gets, {keys} records of 16 + 32 bytes, caches of {} MiB\n", cache >> 20);
     println!("Nanoseconds of processor time, the system's included; medians of {ROUNDS} rounds.\n");
-    println!("| store | hit | against redb | miss | against redb | against fjall's filters |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    println!(
+        "| store | hit | against redb | against the first guard | miss | against redb | \
+         against the first guard | against fjall's filters |"
+    );
+    println!("| --- |{}", " ---: |".repeat(7));
     for (which, (name, _)) in stores.iter().enumerate() {
         let time = |kind: usize| middle(times[which][kind].clone());
         let against = |kind: usize, other: usize| {
@@ -92,18 +117,35 @@ pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool) -> Outcome 
         };
         let filters = fjall_filters.map(|other| format!("{:.2}", against(1, other)));
         println!(
-            "| {name} | {:.0} | {:.2} | {:.0} | {:.3} | {} |",
+            "| {name} | {:.0} | {:.2} | {:.2} | {:.0} | {:.3} | {:.2} | {} |",
             time(0),
             against(0, 0),
+            against(0, first_guard),
             time(1),
             against(1, 0),
+            against(1, first_guard),
             filters.as_deref().unwrap_or("-")
         );
     }
-    let stats = guarded_redb.stats();
-    println!(
-        "\nThe guard's filters take {:.2} bits a key.\n",
-        stats.bytes as f64 * 8.0 / keys as f64
-    );
+    for (name, store) in &guarded_redb {
+        let bits = store.stats().bytes as f64 * 8.0 / keys as f64;
+        println!("\n{name}: the filters take {bits:.2} bits per key.");
+    }
+    println!();
     Ok(())
+}
+
+/// A description without the parameters that are as usual.
+pub fn short(spec: &Spec) -> String {
+    let usual = Spec::all().into_iter().find(|other| other.name() == spec.name());
+    let usual = usual.map_or_else(String::new, |usual| usual.to_string());
+    let usual: Vec<&str> = usual.split([':', ',']).collect();
+    let text = spec.to_string();
+    let kept = text.split([':', ',']).skip(1).filter(|part| !usual.contains(part));
+    let kept: Vec<&str> = kept.collect();
+    if kept.is_empty() {
+        spec.name().to_string()
+    } else {
+        format!("{}:{}", spec.name(), kept.join(","))
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::Outcome;
+use crate::clock::on_processor;
 
 /// Bytes of a key, and of a value.
 pub const KEY: usize = 16;
@@ -33,19 +34,12 @@ pub fn value(index: u64) -> [u8; VALUE] {
 /// Nanoseconds of this thread's processor time for each of `count` operations, on
 /// average: who else is on the machine does not count.
 pub fn processor(count: u64, mut operation: impl FnMut(u64) -> Outcome) -> Outcome<f64> {
-    let start = on_processor()?;
+    let now = || on_processor().ok_or("this system does not count a thread's processor time");
+    let start = now()?;
     for index in 0..count {
         operation(index)?;
     }
-    Ok((on_processor()? - start) as f64 / count as f64)
-}
-
-/// Nanoseconds that this thread has run. Linux only.
-fn on_processor() -> Outcome<u64> {
-    // The count is kept when the scheduler is asked, or else some milliseconds late.
-    std::thread::yield_now();
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    Ok(text.split(' ').next().unwrap_or_default().parse()?)
+    Ok((now()? - start) as f64 / count as f64)
 }
 
 /// Nanoseconds that half of `count` operations stay below.

@@ -13,15 +13,19 @@
 mod attack;
 mod bare;
 mod batches;
+#[path = "../../clock.rs"]
+mod clock;
 mod engines;
 mod fjall_filters;
 mod gets;
 mod keys;
+mod readers;
 mod streams;
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+use twiceshy_filters::Spec;
 
 /// Reads, writes and times of guarded stores.
 #[derive(Parser)]
@@ -41,6 +45,10 @@ struct Args {
     /// Leave out other engines, for `gets`: `fjall` takes most of the time
     #[arg(long, value_enum)]
     only: Option<Only>,
+    /// The guard's filters, for `gets` and `readers`: full specs, separated by semicolons
+    /// [default: the default filter]
+    #[arg(long, value_delimiter = ';', default_values_t = [Spec::default()])]
+    filters: Vec<Spec>,
     /// Where the stores are made, and removed again
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
@@ -52,6 +60,8 @@ enum What {
     Engines,
     /// Guarded and bare gets
     Gets,
+    /// Guarded gets of two threads beside those of one
+    Readers,
     /// Many gets at once
     Batches,
     /// An attacker who repeats what got through
@@ -78,7 +88,11 @@ fn main() -> Outcome {
             What::Engines => engines::table(directory.path(), args.keys)?,
             What::Gets => {
                 let fjall = args.only != Some(Only::Redb);
-                gets::table(directory.path(), args.keys, args.cache << 20, fjall)?;
+                let cache = args.cache << 20;
+                gets::table(directory.path(), args.keys, cache, fjall, &args.filters)?;
+            }
+            What::Readers => {
+                readers::table(directory.path(), args.keys, args.cache << 20, &args.filters)?;
             }
             What::Batches => batches::table(args.keys)?,
             What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
