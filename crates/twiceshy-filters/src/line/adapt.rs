@@ -15,12 +15,11 @@ use super::drift::selected;
 use super::fingerprint::{Epoch, Hash};
 use super::hot::Found;
 use super::lanes::{Lanes as _, Portable};
-use super::shape::digests_in;
-use super::{Home, LineFilter};
+use super::table::Table;
 use crate::digest::{Digest, fold};
 use crate::error::{Error, Result};
 use crate::filter::Adapted;
-use crate::remote::{Ordered, collected, strangers};
+use crate::remote::{Ordered, strangers};
 
 /// Epochs that a redrawn line tries, until one tells the query from all stored keys: with 9 bits
 /// and two keys all fail with probability 10^-19.
@@ -34,7 +33,7 @@ pub(super) struct Redrawn {
     avoids: bool,
 }
 
-impl LineFilter {
+impl Table {
     /// The selector of a run: 0 in a group that has not adapted.
     pub(super) fn selector(&self, bucket: Found, run: u64) -> u32 {
         if !self.is_adapted(bucket) {
@@ -114,21 +113,17 @@ impl LineFilter {
         remote: &mut dyn Ordered,
     ) -> Result<Redrawn> {
         let (shape, old) = (&self.shape, &self.lines[at]);
-        let (first, window) = (self.first_bucket(at), old.window());
-        let range = digests_in(first..first + window, self.lines.len(), shape);
-        let mut digests = collected(|visitor| remote.visit(range, visitor))?;
+        let first = self.first_bucket(at);
+        let mut digests = self.digests(self.buckets(at), remote)?;
         digests.retain(|&digest| Some(digest) != without);
         if digests.len() > old.used(shape) {
             return Err(Error::Remote(strangers(old.used(shape), digests.len())));
         }
-        let index = |digest: Digest| {
-            let home = Home::of(digest.word(0), self.lines.len(), shape);
-            home.number(shape) - first
-        };
+        let index = |digest: Digest| self.home(digest).number(shape) - first;
         let draw = |epoch: Epoch| {
             let fingerprint = |digest| Hash::of(digest, epoch).select(0, shape);
             let (query_index, query) = (index(query), fingerprint(query));
-            let mut writing = Writing::start(window, old.drift(), epoch);
+            let mut writing = Writing::start(old.window(), old.drift(), epoch);
             let mut avoids = true;
             for &digest in &digests {
                 let (index, own) = (index(digest), fingerprint(digest));
@@ -184,19 +179,5 @@ impl LineFilter {
             self.departed.remember(digest, epoch, selector as u8, slots);
         }
         self.pull_home(bucket.line);
-    }
-
-    /// Gives a key that is back, and alone in its bucket, the selector that it had.
-    pub(super) fn restore(&mut self, digest: Digest) {
-        let bucket = self.find(digest);
-        let shape = self.shape;
-        let line = &mut self.lines[bucket.line];
-        let run = line.run(Portable, bucket.index, &shape);
-        let selector = u32::from(self.departed.recall(digest, line.epoch().byte()));
-        if run.count_ones() == 1 && selector == 1 {
-            let new = selected(&[digest], line.epoch(), selector, &shape);
-            line.overwrite(run, &new, &shape);
-        }
-        self.departed.forget(digest, line.epoch().byte());
     }
 }

@@ -41,10 +41,13 @@ pub(super) struct Line([u8; 64]);
 
 impl Line {
     /// A line with its own buckets and no slot in use.
-    pub(super) fn empty(shape: &Shape) -> Self {
-        let mut line = Line([0; 64]);
-        line.pack(&Fields { occupied: 1 << shape.buckets, ..Fields::EMPTY }, shape);
-        line
+    pub(super) fn empty(epoch: Epoch, shape: &Shape) -> Self {
+        Writing::start(shape.buckets, 0, epoch).finish(shape)
+    }
+
+    /// The line with its window and no slot in use.
+    pub(super) fn emptied(&self, epoch: Epoch, shape: &Shape) -> Self {
+        Writing::start(self.window(), self.drift(), epoch).finish(shape)
     }
 
     pub(super) const fn from_bytes(bytes: [u8; 64]) -> Self {
@@ -340,6 +343,13 @@ impl Line {
         self.pack(&fields, shape);
     }
 
+    /// Gives a run of one slot its selector, where it was 0.
+    pub(super) fn select(&mut self, slot: usize, selector: u32, shape: &Shape) {
+        let mut fields = self.fields(shape);
+        fields.planes[0] |= u64::from(selector) << slot;
+        self.pack(&fields, shape);
+    }
+
     /// Makes a group one that has adapted: all its runs get selector 0, which compares one bit
     /// less. `first` is the number of the first bucket of the window.
     pub(super) fn adapt_group(&mut self, group: usize, first: usize, shape: &Shape) {
@@ -500,14 +510,6 @@ impl Writing {
         fields.ends ^= 1 << slot | (same << slot) >> 1;
         fields.occupied |= 1 << index;
         self.used += 1;
-    }
-
-    /// Gives the last run, of so many slots, a selector; its group has adapted.
-    pub(super) fn select(&mut self, len: usize, selector: u32, group: usize) {
-        let (start, fields) = (self.used - len, &mut self.fields);
-        let run = low_bits(len as u32) << start;
-        fields.planes[0] = fields.planes[0] & !run | u64::from(selector) << start;
-        fields.states |= 1 << group;
     }
 
     /// The line.

@@ -18,11 +18,12 @@ use alloc::vec::Vec;
 
 use super::cells::Run;
 use super::fingerprint::{Epoch, Hash};
-use super::shape::{GROUPS, MOST_BUCKETS, MOST_DRIFT, MOST_SLOTS, Shape, digests_in};
-use super::{LineFilter, hot::Found};
+use super::hot::Found;
+use super::shape::{GROUPS, MOST_BUCKETS, MOST_DRIFT, MOST_SLOTS, Shape};
+use super::table::Table;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::remote::{Ordered, collected, strangers};
+use crate::remote::{Ordered, strangers};
 
 /// The most lines of a chain that hand something on.
 const MOST_STEPS: usize = 64;
@@ -32,15 +33,6 @@ const MOST_STEPS: usize = 64;
 pub(super) enum Side {
     Left,
     Right,
-}
-
-impl Side {
-    fn neighbour(self, line: usize) -> Option<usize> {
-        match self {
-            Side::Left => line.checked_sub(1),
-            Side::Right => Some(line + 1),
-        }
-    }
 }
 
 /// Lines from `first` on to one side, each of which hands buckets to the next.
@@ -85,7 +77,7 @@ enum Step {
     Stuck,
 }
 
-impl LineFilter {
+impl Table {
     /// How to make room for a key of a bucket whose line is full; `None` if no chain of moves
     /// does.
     ///
@@ -108,6 +100,14 @@ impl LineFilter {
             }
         }
         Ok(None)
+    }
+
+    /// The line beside another, if it is in use.
+    fn neighbour(&self, line: usize, side: Side) -> Option<usize> {
+        match side {
+            Side::Left => (line > self.first).then(|| line - 1),
+            Side::Right => (line + 1 < self.lines.len()).then_some(line + 1),
+        }
     }
 
     /// Lets the last line of a chain hand on what it has no room for.
@@ -147,8 +147,7 @@ impl LineFilter {
         if excess > 0 || too_long > 0 {
             return Step::Stuck;
         }
-        let next = chain.side.neighbour(at).filter(|&next| next < self.lines.len());
-        let Some(next) = next else { return Step::Stuck };
+        let Some(next) = self.neighbour(at, chain.side) else { return Step::Stuck };
         // The border that moves is where the right one of the two starts.
         let drift = match chain.side {
             Side::Right => self.lines[next].drift() + buckets as i32,
@@ -205,8 +204,7 @@ impl LineFilter {
         len: usize,
         remote: &mut dyn Ordered,
     ) -> Result<Vec<Digest>> {
-        let range = digests_in(bucket..bucket + 1, self.lines.len(), &self.shape);
-        let digests = collected(|visitor| remote.visit(range, visitor))?;
+        let digests = self.digests(bucket..bucket + 1, remote)?;
         if digests.len() > len {
             return Err(Error::Remote(strangers(len, digests.len())));
         }
@@ -279,8 +277,7 @@ impl LineFilter {
     /// there is room. Whether any slots came.
     fn pull_from(&mut self, line: usize, side: Side) -> bool {
         let shape = self.shape;
-        let next = side.neighbour(line).filter(|&next| next < self.lines.len());
-        let Some(next) = next else { return false };
+        let Some(next) = self.neighbour(line, side) else { return false };
         let mut pulled = false;
         loop {
             let (here, there) = (&self.lines[line], &self.lines[next]);

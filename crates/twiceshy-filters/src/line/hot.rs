@@ -1,4 +1,7 @@
-//! The hot operations: queries, one or many, and insertions that find room at once.
+//! The hot operations: queries, one or many, and insertions and deletions within a line.
+//!
+//! Each takes the lines that there are and the number of lines that digests are mapped to: while a
+//! filter grows, the last of them are not there yet.
 
 use super::cells::Line;
 use super::fingerprint::{Fingerprint, Hash};
@@ -75,10 +78,11 @@ fn agreeing(line: &Line, slots: u64, fingerprint: Fingerprint, adapted: u64, sha
 pub(super) fn contains_with<const K: usize>(
     lanes: impl Lanes,
     lines: &[Line],
+    count: usize,
     digest: Digest,
 ) -> bool {
     let shape = &const { Shape::with_planes::<K>() };
-    let home = Home::of(digest.word(0), lines.len(), shape);
+    let home = Home::of(digest.word(0), count, shape);
     if let Some(line) = lines.get(home.line) {
         let below = lanes.below(line.index_of(home.bucket));
         if line.has(below) && line.states() == 0 {
@@ -88,7 +92,7 @@ pub(super) fn contains_with<const K: usize>(
             return slots != 0 && agreeing(line, slots, fingerprint, 0, shape) != 0;
         }
     }
-    lanes.contains_anywhere::<K>(lines, digest.word(0), digest.word(1))
+    lanes.contains_anywhere::<K>(lines, count, digest.word(0), digest.word(1))
 }
 
 /// Whether a digest may be stored, where many lines have adapted.
@@ -96,10 +100,11 @@ pub(super) fn contains_with<const K: usize>(
 pub(super) fn contains_adapted_with<const K: usize>(
     lanes: impl Lanes,
     lines: &[Line],
+    count: usize,
     digest: Digest,
 ) -> bool {
     let shape = &const { Shape::with_planes::<K>() };
-    let home = Home::of(digest.word(0), lines.len(), shape);
+    let home = Home::of(digest.word(0), count, shape);
     if let Some(line) = lines.get(home.line) {
         let index = line.index_of(home.bucket);
         if line.has(lanes.below(index)) {
@@ -108,7 +113,7 @@ pub(super) fn contains_adapted_with<const K: usize>(
             return matches(lanes, line, found, digest, shape) != 0;
         }
     }
-    lanes.contains_anywhere::<K>(lines, digest.word(0), digest.word(1))
+    lanes.contains_anywhere::<K>(lines, count, digest.word(0), digest.word(1))
 }
 
 /// Whether a digest may be stored, wherever its bucket is. Out of line, so that the queries that
@@ -117,10 +122,11 @@ pub(super) fn contains_adapted_with<const K: usize>(
 pub(super) fn contains_anywhere_with<const K: usize>(
     lanes: impl Lanes,
     lines: &[Line],
+    count: usize,
     digest: Digest,
 ) -> bool {
     let shape = &const { Shape::with_planes::<K>() };
-    let found = find(lanes, lines, Home::of(digest.word(0), lines.len(), shape), shape);
+    let found = find(lanes, lines, Home::of(digest.word(0), count, shape), shape);
     matches(lanes, &lines[found.line], found, digest, shape) != 0
 }
 
@@ -129,29 +135,31 @@ pub(super) fn contains_anywhere_with<const K: usize>(
 pub(super) fn contains_many_with<const K: usize>(
     lanes: impl Lanes,
     lines: &[Line],
+    count: usize,
     digests: &[Digest],
     found: &mut [bool],
 ) {
-    glance_at_all(digests, found, &Queries::<_, K> { lanes, lines });
+    glance_at_all(digests, found, &Queries::<_, K> { lanes, lines, count });
 }
 
 struct Queries<'a, L, const K: usize> {
     lanes: L,
     lines: &'a [Line],
+    count: usize,
 }
 
 impl<L: Lanes, const K: usize> Glances for Queries<'_, L, K> {
     #[inline(always)]
     fn prefetch(&self, digest: Digest) {
         let shape = &const { Shape::with_planes::<K>() };
-        prefetch(self.lines, Home::of(digest.word(0), self.lines.len(), shape).line);
+        prefetch(self.lines, Home::of(digest.word(0), self.count, shape).line);
     }
 
     /// Looks into the home line only.
     #[inline(always)]
     fn glance(&self, digest: Digest) -> Glance {
         let shape = &const { Shape::with_planes::<K>() };
-        let home = Home::of(digest.word(0), self.lines.len(), shape);
+        let home = Home::of(digest.word(0), self.count, shape);
         let line = &self.lines[home.line];
         let index = line.index_of(home.bucket);
         let open = !line.has(self.lanes.below(index));
@@ -162,7 +170,7 @@ impl<L: Lanes, const K: usize> Glances for Queries<'_, L, K> {
 
     #[inline(always)]
     fn test(&self, digest: Digest) -> bool {
-        contains_anywhere_with::<K>(self.lanes, self.lines, digest)
+        contains_anywhere_with::<K>(self.lanes, self.lines, self.count, digest)
     }
 }
 
@@ -172,10 +180,11 @@ impl<L: Lanes, const K: usize> Glances for Queries<'_, L, K> {
 pub(super) fn insert_with<const K: usize>(
     lanes: impl Lanes,
     lines: &mut [Line],
+    count: usize,
     digest: Digest,
 ) -> bool {
     let shape = &const { Shape::with_planes::<K>() };
-    let found = find(lanes, lines, Home::of(digest.word(0), lines.len(), shape), shape);
+    let found = find(lanes, lines, Home::of(digest.word(0), count, shape), shape);
     let line = &mut lines[found.line];
     if line.used(shape) == shape.slots {
         return false;
@@ -202,10 +211,11 @@ pub(super) fn insert_with<const K: usize>(
 pub(super) fn delete_with<const K: usize>(
     lanes: impl Lanes,
     lines: &mut [Line],
+    count: usize,
     digest: Digest,
 ) -> Option<usize> {
     let shape = &const { Shape::with_planes::<K>() };
-    let found = find(lanes, lines, Home::of(digest.word(0), lines.len(), shape), shape);
+    let found = find(lanes, lines, Home::of(digest.word(0), count, shape), shape);
     let line = &mut lines[found.line];
     let slots = matches(lanes, line, found, digest, shape);
     if slots == 0 || line.states() >> found.group & 1 == 1 {
@@ -214,47 +224,4 @@ pub(super) fn delete_with<const K: usize>(
     let run = line.run(lanes, found.index, shape);
     line.remove(found.index, run, slots.trailing_zeros() as usize, false, shape);
     Some(found.line)
-}
-
-/// [`contains_with`] a twin that can be made anywhere.
-pub(super) fn contains<L: Lanes + Default, const K: usize>(
-    lines: &[Line],
-    first: u64,
-    second: u64,
-) -> bool {
-    contains_with::<K>(L::default(), lines, Digest::new([first, second]))
-}
-
-/// [`contains_adapted_with`] a twin that can be made anywhere.
-pub(super) fn contains_adapted<L: Lanes + Default, const K: usize>(
-    lines: &[Line],
-    first: u64,
-    second: u64,
-) -> bool {
-    contains_adapted_with::<K>(L::default(), lines, Digest::new([first, second]))
-}
-
-/// [`contains_many_with`] a twin that can be made anywhere.
-pub(super) fn contains_many<L: Lanes + Default, const K: usize>(
-    lines: &[Line],
-    digests: &[Digest],
-    found: &mut [bool],
-) {
-    contains_many_with::<K>(L::default(), lines, digests, found);
-}
-
-/// [`insert_with`] a twin that can be made anywhere.
-pub(super) fn insert<L: Lanes + Default, const K: usize>(
-    lines: &mut [Line],
-    digest: Digest,
-) -> bool {
-    insert_with::<K>(L::default(), lines, digest)
-}
-
-/// [`delete_with`] a twin that can be made anywhere.
-pub(super) fn delete<L: Lanes + Default, const K: usize>(
-    lines: &mut [Line],
-    digest: Digest,
-) -> Option<usize> {
-    delete_with::<K>(L::default(), lines, digest)
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! query     word 0 of the digest ─▶ line and bucket ─▶ run of the bucket
 //!           word 1 ─▶ fingerprint ─▶ compare with all remainders of the line, keep the run's
-//! full      a border bucket moves to the next line ([drift](drift)); a query follows it there
+//! full      a border bucket moves to the next line (*drift*); a query follows it there
 //! adapt     the run of the bucket takes its next *selector*: other fingerprints of its keys
 //! spent     a run without a further selector: the line takes a new *epoch*
 //! ```
@@ -30,39 +30,38 @@
 //! | `hot.rs` | queries, and insertions that find room |
 //! | `drift.rs` | chains of moves to neighbours, and back |
 //! | `adapt.rs` | selectors, epochs, removal |
-//! | `made.rs` | whole filters: from sorted digests, larger, rebuilt |
+//! | `table.rs` | lines and their keys: one table, or two while a filter grows |
+//! | `growing.rs` | growth without a stop |
+//! | `made.rs` | whole filters: from sorted digests, from files, larger, rebuilt |
 
 mod adapt;
 mod cells;
 mod check;
 mod drift;
 mod fingerprint;
+mod growing;
 mod hot;
 mod lanes;
 mod made;
 mod params;
 mod shape;
+mod table;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use crate::bits::prefetch::prefetch;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
 use crate::format::Writer;
 use crate::make::{self, Grow as _};
-use crate::params::WhenFull;
-use crate::quotient::adaptive::departed::Departed;
+use crate::params::{WhenFull, growth};
 use crate::remote::{Ordered, stored};
 
 use cells::Line;
-use drift::Drift;
-use fingerprint::Hash;
-use hot::{Found, find, matches};
-use lanes::{Lanes as _, Portable, Twin};
-use shape::{Home, Shape, digests_in};
+use growing::{Growing, give_back};
+use table::Table;
 
 pub use params::Params;
 
@@ -87,14 +86,14 @@ pub use params::Params;
 /// ```
 #[derive(Clone)]
 pub struct LineFilter {
-    lines: Vec<Line>,
-    twin: Twin,
-    shape: Shape,
+    table: Table,
+    /// The larger table that keys are moving to.
+    growing: Option<Growing>,
+    /// Lines that all keys have left, whose memory is given back piece by piece.
+    retired: Vec<Line>,
     params: Params,
-    departed: Departed,
-    counts: Stats,
-    /// Lines with a group that has adapted.
-    adapted: usize,
+    capacity: usize,
+    rebuilds: u64,
 }
 
 impl LineFilter {
@@ -118,118 +117,98 @@ impl LineFilter {
     /// twice has to be deleted twice. A filter to which keys were added without a remote cannot
     /// adapt to false positives, grow or be rebuilt.
     #[must_use]
+    #[inline]
     pub fn add(&mut self, digest: Digest) -> bool {
-        if !self.twin.insert(&mut self.lines, digest) {
-            let bucket = self.find(digest);
-            match self.plan_insertion(bucket, None) {
-                Ok(Some(plan)) => self.put(digest, plan),
-                _ => return false,
-            }
-        }
-        self.counts.len += 1;
-        true
+        self.table_of_mut(digest).add(digest)
     }
 
     /// Deletes a digest that was [added](LineFilter::add) without a remote; `false` when none
     /// looks like it. Deleting a digest that was never added may delete another key's
     /// fingerprint.
+    #[inline]
     pub fn delete(&mut self, digest: Digest) -> bool {
-        let Some(line) = self.twin.delete(&mut self.lines, digest) else { return false };
-        self.counts.len -= 1;
-        self.pull_home(line);
-        true
+        self.table_of_mut(digest).delete(digest)
     }
 
     /// Lines that a query for an absent key reads on average.
     #[must_use]
     pub fn lines_per_query(&self) -> f64 {
-        let buckets = self.lines.len() * self.shape.buckets;
-        let steps: usize = (0..self.lines.len())
-            .map(|line| {
-                let first = self.first_bucket(line);
-                let window = self.lines[line].window();
-                (first..first + window)
-                    .map(|bucket| (bucket / self.shape.buckets).abs_diff(line))
-                    .sum::<usize>()
-            })
-            .sum();
+        let (mut buckets, mut steps) = (0, 0);
+        for table in self.tables() {
+            for line in table.first..table.lines.len() {
+                let home = |bucket: usize| bucket / table.shape.buckets;
+                buckets += table.buckets(line).len();
+                steps +=
+                    table.buckets(line).map(|bucket| home(bucket).abs_diff(line)).sum::<usize>();
+            }
+        }
         1.0 + steps as f64 / buckets as f64
     }
 
-    /// The number of the first bucket in a line's window.
-    fn first_bucket(&self, line: usize) -> usize {
-        (line * self.shape.buckets).wrapping_add_signed(-self.lines[line].drift() as isize)
+    /// Keys stored.
+    fn len(&self) -> usize {
+        self.tables().map(|table| table.counts.len).sum()
     }
 
-    fn home(&self, digest: Digest) -> Home {
-        Home::of(digest.word(0), self.lines.len(), &self.shape)
+    /// The table, or both while the filter grows.
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        core::iter::once(&self.table).chain(self.growing.as_ref().map(|growing| &growing.table))
     }
 
-    fn find(&self, digest: Digest) -> Found {
-        find(Portable, &self.lines, self.home(digest), &self.shape)
+    /// Keys, and what happened to them, in all tables.
+    fn totals(&self) -> Stats {
+        self.tables().fold(Stats::default(), |sum, table| Stats {
+            len: sum.len + table.counts.len,
+            adaptations: sum.adaptations + table.counts.adaptations,
+            spent: sum.spent + table.counts.spent,
+            kicks: sum.kicks + table.counts.kicks,
+            ..sum
+        })
     }
 
-    /// The slots of a bucket that may be the digest's.
-    fn matches(&self, bucket: Found, digest: Digest) -> u64 {
-        matches(Portable, &self.lines[bucket.line], bucket, digest, &self.shape)
-    }
-
-    fn is_adapted(&self, bucket: Found) -> bool {
-        self.lines[bucket.line].states() >> bucket.group & 1 == 1
-    }
-
-    /// Removes a slot of a bucket.
-    fn remove_slot(&mut self, bucket: Found, slot: usize) {
-        let (shape, adapted) = (&self.shape, self.is_adapted(bucket));
-        let line = &mut self.lines[bucket.line];
-        let run = line.run(Portable, bucket.index, shape);
-        line.remove(bucket.index, run, slot, adapted, shape);
-        self.counts.len -= 1;
-    }
-
-    /// Changes a line, and counts whether it has adapted.
-    fn change(&mut self, line: usize, change: impl FnOnce(&mut Line)) {
-        let before = self.lines[line].states() != 0;
-        change(&mut self.lines[line]);
-        let after = self.lines[line].states() != 0;
-        if before != after {
-            self.adapted = self.adapted + usize::from(after) - usize::from(before);
-            self.twin.choose(self.adapted, self.lines.len());
+    /// The table that has a digest, if it is stored.
+    #[inline(always)]
+    fn table_of(&self, digest: Digest) -> &Table {
+        match &self.growing {
+            Some(growing) if digest < growing.frontier => &growing.table,
+            _ => &self.table,
         }
     }
 
-    /// What has to move before a bucket can have one more key; `None` if there is no way.
-    fn plan_insertion(
-        &self,
-        bucket: Found,
-        remote: Option<&mut dyn Ordered>,
-    ) -> Result<Option<Option<Drift>>> {
-        if self.lines[bucket.line].used(&self.shape) < self.shape.slots {
-            return Ok(Some(None));
+    #[inline(always)]
+    fn table_of_mut(&mut self, digest: Digest) -> &mut Table {
+        match &mut self.growing {
+            Some(growing) if digest < growing.frontier => &mut growing.table,
+            _ => &mut self.table,
         }
-        Ok(self.plan(bucket, remote)?.map(Some))
     }
 
-    /// Makes room as planned, and adds a fingerprint.
-    fn put(&mut self, digest: Digest, plan: Option<Drift>) {
-        if let Some(plan) = plan {
-            self.drift(plan);
+    /// Moves some keys to the larger table, if there is one, or begins one where the filter has
+    /// the keys it was made for. What fails is done by a later insertion.
+    fn grow_on(&mut self, remote: &mut dyn Ordered) {
+        give_back(&mut self.retired);
+        if self.params.full != WhenFull::Grow {
+            return;
         }
-        let shape = &self.shape;
-        let bucket = find(Portable, &self.lines, self.home(digest), shape);
-        let adapted = self.is_adapted(bucket);
-        let line = &mut self.lines[bucket.line];
-        let mut selector = 0;
-        if adapted {
-            let run = line.run(Portable, bucket.index, shape);
-            selector = Portable.compress(line.plane_and_more(0, shape), run) as u32;
+        if self.growing.is_none() {
+            if self.len() < self.capacity {
+                return;
+            }
+            let size = growth(self.params, self.capacity, self.table.count).next();
+            let Some(Ok((capacity, lines))) = size else { return };
+            let epoch = self.next_epoch();
+            self.growing = Some(Growing::new(lines, capacity, epoch, self.table.shape));
+            self.rebuilds += 1;
         }
-        let fingerprint = Hash::of(digest, line.epoch()).select(selector, shape);
-        let rank = (line.occupied() & Portable.below(bucket.index)).count_ones();
-        let at = Portable.select(line.starts_and_more(shape), rank) as usize;
-        line.insert(bucket.index, at, adapted, fingerprint, shape);
-        if adapted && self.departed.recall(digest, self.lines[bucket.line].epoch().byte()) != 0 {
-            self.restore(digest);
+        let Some(growing) = &mut self.growing else { return };
+        let moved = growing.step(&mut self.table, remote);
+        if matches!(moved, Ok(true)) && growing.is_done(&self.table) {
+            let totals = self.totals();
+            let growing = self.growing.take().expect("it was just there");
+            let old = core::mem::replace(&mut self.table, growing.table);
+            self.table.counts = totals;
+            self.capacity = growing.capacity;
+            self.retired = old.lines;
         }
     }
 }
@@ -241,34 +220,37 @@ impl DigestFilter for LineFilter {
 
     #[inline]
     fn contains(&self, digest: Digest) -> bool {
-        self.twin.contains(&self.lines, digest)
+        self.table_of(digest).contains(digest)
     }
 
     fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
-        self.twin.contains_many(&self.lines, digests, found);
+        self.table.contains_many(digests, found);
+        if let Some(growing) = &self.growing {
+            for (found, &digest) in found.iter_mut().zip(digests) {
+                if digest < growing.frontier {
+                    *found = growing.table.contains(digest);
+                }
+            }
+        }
     }
 
     fn insert(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<bool> {
         // While the line is on its way the remote has time.
-        prefetch(&self.lines, self.home(digest).line);
+        self.table_of(digest).prefetch(digest);
         remote.prepare(digest);
         if self.contains(digest) && stored(digest, remote)? {
             return Ok(false);
         }
-        let (len, capacity) = (self.counts.len, self.counts.capacity);
-        let most = self.lines.len() * self.shape.slots;
-        let may_grow = self.params.full == WhenFull::Grow;
-        if len < self.params.full.most_keys(capacity, most) {
-            let bucket = self.find(digest);
-            if let Some(plan) = self.plan_insertion(bucket, Some(remote))? {
-                remote.insert(digest).map_err(Error::Remote)?;
-                self.put(digest, plan);
-                self.counts.len += 1;
-                return Ok(true);
-            }
+        let table = self.table_of_mut(digest);
+        if let Some(plan) = table.plan_insertion(digest, Some(remote))? {
+            remote.insert(digest).map_err(Error::Remote)?;
+            table.put(digest, plan);
+            table.counts.len += 1;
+            self.grow_on(remote);
+            return Ok(true);
         }
-        if !may_grow {
-            return Err(Error::Full { digest, len, capacity });
+        if self.params.full != WhenFull::Grow {
+            return Err(Error::Full { digest, len: self.len(), capacity: self.capacity });
         }
         let larger = self.grown_for(digest, remote)?;
         remote.insert(digest).map_err(Error::Remote)?;
@@ -280,34 +262,36 @@ impl DigestFilter for LineFilter {
         if !self.contains(digest) {
             return Ok(false);
         }
-        let bucket = self.find(digest);
-        let redrawn = self.plan_removal(bucket, digest, remote)?;
+        let table = self.table_of_mut(digest);
+        let bucket = table.find(digest);
+        let redrawn = table.plan_removal(bucket, digest, remote)?;
         if !remote.remove(digest).map_err(Error::Remote)? {
             return Ok(false);
         }
-        if !self.delete(digest) {
-            self.take(bucket, digest, redrawn);
+        if !table.delete(digest) {
+            table.take(bucket, digest, redrawn);
         }
         Ok(true)
     }
 
     fn adapt(&mut self, digest: Digest, remote: &mut Self::Remote) -> Result<Adapted> {
-        let bucket = self.find(digest);
-        if self.matches(bucket, digest) == 0 {
+        if !self.contains(digest) {
             return Ok(Adapted::Absent);
         }
-        let range = self.range(digest);
-        let read = crate::remote::collected(|visitor| remote.visit(range, visitor))?;
+        let table = self.table_of_mut(digest);
+        let number = table.home(digest).number(&table.shape);
+        let read = table.digests(number..number + 1, remote)?;
         if read.contains(&digest) {
             return Ok(Adapted::Stored);
         }
-        self.fix(bucket, digest, &read, remote)
+        table.fix(table.find(digest), digest, &read, remote)
     }
 
     /// The digests of its bucket: all that can make it a false positive.
     fn range(&self, digest: Digest) -> RangeInclusive<Digest> {
-        let bucket = self.home(digest).number(&self.shape);
-        digests_in(bucket..bucket + 1, self.lines.len(), &self.shape)
+        let table = self.table_of(digest);
+        let bucket = table.home(digest).number(&table.shape);
+        table.range(bucket..bucket + 1)
     }
 
     fn grow(&mut self, capacity: usize, remote: &mut Self::Remote) -> Result<()> {
@@ -321,10 +305,13 @@ impl DigestFilter for LineFilter {
     }
 
     fn stats(&self) -> Stats {
+        let slots = |table: &Table| (table.lines.len() - table.first) * table.shape.slots;
         Stats {
-            cells: self.lines.len() * self.shape.slots,
-            bits: 512 * self.lines.capacity() + self.departed.bits(),
-            ..self.counts
+            capacity: self.growing.as_ref().map_or(self.capacity, |growing| growing.capacity),
+            cells: self.tables().map(slots).sum(),
+            bits: self.tables().map(Table::bits).sum::<usize>() + 512 * self.retired.capacity(),
+            rebuilds: self.rebuilds,
+            ..self.totals()
         }
     }
 
@@ -334,20 +321,22 @@ impl DigestFilter for LineFilter {
 
     fn save(&self) -> Vec<u8> {
         let mut writer = Writer::new(&self.params.to_string());
-        writer.u64(self.lines.len() as u64);
-        writer.u64(self.counts.len as u64);
-        writer.u64(self.counts.capacity as u64);
-        writer.u64(self.counts.adaptations);
-        writer.u64(self.counts.spent);
-        writer.u64(self.counts.rebuilds);
-        writer.u64(self.counts.kicks);
-        let bytes: Vec<u8> = self.lines.iter().flat_map(|line| *line.bytes()).collect();
-        writer.block(&bytes);
+        writer.u64(self.capacity as u64);
+        writer.u64(self.rebuilds);
+        self.table.write(&mut writer);
+        match &self.growing {
+            None => writer.u64(0),
+            Some(growing) => {
+                writer.u64(growing.capacity as u64);
+                growing.table.write(&mut writer);
+                writer.u64(growing.frontier.word(0));
+            }
+        }
         writer.finish()
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
-        self.check_lines()?;
+        self.tables().try_for_each(Table::check)?;
         self.check_against(remote)
     }
 }

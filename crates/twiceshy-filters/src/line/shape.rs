@@ -9,11 +9,6 @@
 //! The run ends, with the one below them, start with a byte, so that a query needs no instruction
 //! to cut them out.
 
-use crate::digest::Digest;
-use crate::quotient::place::digests_of;
-
-use core::ops::{Range, RangeInclusive};
-
 /// Bits of a remainder: a byte, so that one instruction compares all of a line.
 pub(super) const REMAINDER_BITS: u32 = 8;
 
@@ -79,8 +74,8 @@ impl Shape {
             return 1;
         }
         let emptier = match keys {
-            ..50_000_000 => 0,
-            ..500_000_000 => self.keys_per_1000_lines / 80,
+            0..50_000_000 => 0,
+            50_000_000..500_000_000 => self.keys_per_1000_lines / 80,
             _ => self.keys_per_1000_lines / 40,
         };
         let keys_per_1000_lines = (self.keys_per_1000_lines - emptier) as u128;
@@ -127,18 +122,10 @@ impl Home {
     }
 }
 
-/// The digests of some buckets of a filter with so many lines; there must be one bucket at least.
-pub(super) fn digests_in(
-    buckets: Range<usize>,
-    lines: usize,
-    shape: &Shape,
-) -> RangeInclusive<Digest> {
-    digests_of(buckets.start..=buckets.end - 1, lines * shape.buckets)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quotient::place::digests_of;
     use crate::rng::Rng;
 
     const ALL: [usize; 5] = [1, 2, 3, 4, 8];
@@ -163,7 +150,7 @@ mod tests {
                     let word = rng.next();
                     let number = |word| Home::of(word, lines, &shape).number(&shape);
                     let bucket = number(word);
-                    let range = digests_in(bucket..bucket + 1, lines, &shape);
+                    let range = digests_of(bucket..=bucket, lines * shape.buckets);
                     let (first, last) = (range.start().word(0), range.end().word(0));
                     assert!((first..=last).contains(&word));
                     assert_eq!([number(first), number(last)], [bucket; 2]);

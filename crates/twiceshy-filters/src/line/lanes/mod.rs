@@ -8,6 +8,7 @@ mod portable;
 mod x86;
 
 use super::cells::Line;
+#[cfg(doc)]
 use super::hot;
 use super::shape::Shape;
 use crate::digest::Digest;
@@ -33,14 +34,20 @@ pub(super) trait Lanes: Copy {
     fn compress(self, word: u64, mask: u64) -> u64;
 
     /// [`hot::contains_anywhere_with`] this twin, out of line.
-    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool;
+    fn contains_anywhere<const K: usize>(
+        self,
+        lines: &[Line],
+        count: usize,
+        first: u64,
+        second: u64,
+    ) -> bool;
 }
 
 /// Of so many lines, one may have adapted before queries expect it.
 const MANY_ADAPTED: usize = 16;
 
-/// A query: lines, and the two words of a digest. (A digest as such would come in memory.)
-type Contains = unsafe fn(&[Line], u64, u64) -> bool;
+/// A query: lines, their number, and the two words of a digest. (A digest as such would come in memory.)
+type Contains = unsafe fn(&[Line], usize, u64, u64) -> bool;
 
 /// The hot operations of a filter, for one processor and one number of planes.
 #[derive(Clone, Copy)]
@@ -49,9 +56,9 @@ pub(super) struct Twin {
     contains: Contains,
     /// [`hot::contains_with`] and [`hot::contains_adapted_with`].
     forms: [Contains; 2],
-    contains_many: unsafe fn(&[Line], &[Digest], &mut [bool]),
-    insert: unsafe fn(&mut [Line], Digest) -> bool,
-    delete: unsafe fn(&mut [Line], Digest) -> Option<usize>,
+    contains_many: unsafe fn(&[Line], usize, &[Digest], &mut [bool]),
+    insert: unsafe fn(&mut [Line], usize, Digest) -> bool,
+    delete: unsafe fn(&mut [Line], usize, Digest) -> Option<usize>,
 }
 
 impl Twin {
@@ -73,24 +80,18 @@ impl Twin {
     }
 
     fn all_with<const K: usize>() -> alloc::vec::Vec<Self> {
-        let portable = Twin {
-            contains: hot::contains::<Portable, K>,
-            forms: [hot::contains::<Portable, K>, hot::contains_adapted::<Portable, K>],
-            contains_many: hot::contains_many::<Portable, K>,
-            insert: hot::insert::<Portable, K>,
-            delete: hot::delete::<Portable, K>,
-        };
+        let portable = portable::twin::<K>();
         let mut twins = alloc::vec![portable];
         #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
         twins.extend(x86::twins::<K>());
         twins
     }
 
-    /// [`hot::contains`].
+    /// [`hot::contains_with`] or [`hot::contains_adapted_with`].
     #[inline(always)]
-    pub(super) fn contains(&self, lines: &[Line], digest: Digest) -> bool {
+    pub(super) fn contains(&self, lines: &[Line], count: usize, digest: Digest) -> bool {
         // SAFETY: `all` alone makes twins, and only those whose instructions this processor has.
-        unsafe { (self.contains)(lines, digest.word(0), digest.word(1)) }
+        unsafe { (self.contains)(lines, count, digest.word(0), digest.word(1)) }
     }
 
     /// Chooses the form of queries for a filter of which so many lines have adapted. With the
@@ -99,23 +100,29 @@ impl Twin {
         self.contains = self.forms[usize::from(adapted > lines / MANY_ADAPTED)];
     }
 
-    /// [`hot::contains_many`].
-    pub(super) fn contains_many(&self, lines: &[Line], digests: &[Digest], found: &mut [bool]) {
+    /// [`hot::contains_many_with`].
+    pub(super) fn contains_many(
+        &self,
+        lines: &[Line],
+        count: usize,
+        digests: &[Digest],
+        found: &mut [bool],
+    ) {
         // SAFETY: as above.
-        unsafe { (self.contains_many)(lines, digests, found) }
+        unsafe { (self.contains_many)(lines, count, digests, found) }
     }
 
-    /// [`hot::insert`].
+    /// [`hot::insert_with`].
     #[inline(always)]
-    pub(super) fn insert(&self, lines: &mut [Line], digest: Digest) -> bool {
+    pub(super) fn insert(&self, lines: &mut [Line], count: usize, digest: Digest) -> bool {
         // SAFETY: as above.
-        unsafe { (self.insert)(lines, digest) }
+        unsafe { (self.insert)(lines, count, digest) }
     }
 
-    /// [`hot::delete`].
+    /// [`hot::delete_with`].
     #[inline(always)]
-    pub(super) fn delete(&self, lines: &mut [Line], digest: Digest) -> Option<usize> {
+    pub(super) fn delete(&self, lines: &mut [Line], count: usize, digest: Digest) -> Option<usize> {
         // SAFETY: as above.
-        unsafe { (self.delete)(lines, digest) }
+        unsafe { (self.delete)(lines, count, digest) }
     }
 }

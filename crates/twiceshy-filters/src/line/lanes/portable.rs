@@ -1,11 +1,11 @@
 //! The safe twin, for every processor.
 
-use super::{Lanes, Line};
+use super::{Lanes, Line, Twin};
 use crate::bits::word::{Portable as Words, Words as _, low_bits};
 use crate::digest::Digest;
 use crate::line::hot;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(in super::super) struct Portable;
 
 impl Lanes for Portable {
@@ -48,7 +48,32 @@ impl Lanes for Portable {
     }
 
     #[inline(never)]
-    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool {
-        hot::contains_anywhere_with::<K>(self, lines, Digest::new([first, second]))
+    fn contains_anywhere<const K: usize>(
+        self,
+        lines: &[Line],
+        count: usize,
+        first: u64,
+        second: u64,
+    ) -> bool {
+        hot::contains_anywhere_with::<K>(self, lines, count, Digest::new([first, second]))
+    }
+}
+
+/// The hot operations with this twin.
+pub(super) fn twin<const K: usize>() -> Twin {
+    fn contains<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+        hot::contains_with::<K>(Portable, lines, count, Digest::new([first, second]))
+    }
+    fn adapted<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+        hot::contains_adapted_with::<K>(Portable, lines, count, Digest::new([first, second]))
+    }
+    Twin {
+        contains: contains::<K>,
+        forms: [contains::<K>, adapted::<K>],
+        contains_many: |lines, count, digests, found| {
+            hot::contains_many_with::<K>(Portable, lines, count, digests, found);
+        },
+        insert: |lines, count, digest| hot::insert_with::<K>(Portable, lines, count, digest),
+        delete: |lines, count, digest| hot::delete_with::<K>(Portable, lines, count, digest),
     }
 }

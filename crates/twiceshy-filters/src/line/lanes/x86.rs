@@ -91,9 +91,15 @@ impl Lanes for Compared {
     }
 
     #[inline(always)]
-    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool {
+    fn contains_anywhere<const K: usize>(
+        self,
+        lines: &[Line],
+        count: usize,
+        first: u64,
+        second: u64,
+    ) -> bool {
         // SAFETY: a value of this type is proof of these instructions.
-        unsafe { anywhere_compared::<K>(lines, first, second) }
+        unsafe { anywhere_compared::<K>(lines, count, first, second) }
     }
 }
 
@@ -133,9 +139,15 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool {
+    fn contains_anywhere<const K: usize>(
+        self,
+        lines: &[Line],
+        count: usize,
+        first: u64,
+        second: u64,
+    ) -> bool {
         // SAFETY: a value of this type is proof of these instructions.
-        unsafe { anywhere_avx2::<K>(lines, first, second) }
+        unsafe { anywhere_avx2::<K>(lines, count, first, second) }
     }
 }
 
@@ -175,9 +187,15 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn contains_anywhere<const K: usize>(self, lines: &[Line], first: u64, second: u64) -> bool {
+    fn contains_anywhere<const K: usize>(
+        self,
+        lines: &[Line],
+        count: usize,
+        first: u64,
+        second: u64,
+    ) -> bool {
         // SAFETY: a value of this type is proof of these instructions.
-        unsafe { anywhere_avx512::<K>(lines, first, second) }
+        unsafe { anywhere_avx512::<K>(lines, count, first, second) }
     }
 }
 
@@ -217,84 +235,128 @@ fn matches_avx512(line: &[u8; 64], remainder: u8) -> u64 {
 // values that prove it can be made.
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn contains_compared<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_with::<K>(Compared(()), lines, Digest::new([first, second]))
+fn contains_compared<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    first: u64,
+    second: u64,
+) -> bool {
+    hot::contains_with::<K>(Compared(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn contains_many_compared<const K: usize>(lines: &[Line], digests: &[Digest], found: &mut [bool]) {
-    hot::contains_many_with::<K>(Compared(()), lines, digests, found);
+fn contains_many_compared<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    digests: &[Digest],
+    found: &mut [bool],
+) {
+    hot::contains_many_with::<K>(Compared(()), lines, count, digests, found);
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn insert_compared<const K: usize>(lines: &mut [Line], digest: Digest) -> bool {
-    hot::insert_with::<K>(Compared(()), lines, digest)
+fn insert_compared<const K: usize>(lines: &mut [Line], count: usize, digest: Digest) -> bool {
+    hot::insert_with::<K>(Compared(()), lines, count, digest)
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_avx2<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_with::<K>(Avx2(()), lines, Digest::new([first, second]))
+fn contains_avx2<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+    hot::contains_with::<K>(Avx2(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_many_avx2<const K: usize>(lines: &[Line], digests: &[Digest], found: &mut [bool]) {
-    hot::contains_many_with::<K>(Avx2(()), lines, digests, found);
+fn contains_many_avx2<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    digests: &[Digest],
+    found: &mut [bool],
+) {
+    hot::contains_many_with::<K>(Avx2(()), lines, count, digests, found);
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn insert_avx2<const K: usize>(lines: &mut [Line], digest: Digest) -> bool {
-    hot::insert_with::<K>(Avx2(()), lines, digest)
+fn insert_avx2<const K: usize>(lines: &mut [Line], count: usize, digest: Digest) -> bool {
+    hot::insert_with::<K>(Avx2(()), lines, count, digest)
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_avx512<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_with::<K>(Avx512(()), lines, Digest::new([first, second]))
+fn contains_avx512<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+    hot::contains_with::<K>(Avx512(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_many_avx512<const K: usize>(lines: &[Line], digests: &[Digest], found: &mut [bool]) {
-    hot::contains_many_with::<K>(Avx512(()), lines, digests, found);
+fn contains_many_avx512<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    digests: &[Digest],
+    found: &mut [bool],
+) {
+    hot::contains_many_with::<K>(Avx512(()), lines, count, digests, found);
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn anywhere_compared<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_anywhere_with::<K>(Compared(()), lines, Digest::new([first, second]))
+fn anywhere_compared<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    first: u64,
+    second: u64,
+) -> bool {
+    hot::contains_anywhere_with::<K>(Compared(()), lines, count, Digest::new([first, second]))
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn anywhere_avx2<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_anywhere_with::<K>(Avx2(()), lines, Digest::new([first, second]))
+fn anywhere_avx2<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+    hot::contains_anywhere_with::<K>(Avx2(()), lines, count, Digest::new([first, second]))
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn anywhere_avx512<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_anywhere_with::<K>(Avx512(()), lines, Digest::new([first, second]))
+fn anywhere_avx512<const K: usize>(lines: &[Line], count: usize, first: u64, second: u64) -> bool {
+    hot::contains_anywhere_with::<K>(Avx512(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn contains_adapted_compared<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_adapted_with::<K>(Compared(()), lines, Digest::new([first, second]))
+fn contains_adapted_compared<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    first: u64,
+    second: u64,
+) -> bool {
+    hot::contains_adapted_with::<K>(Compared(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_adapted_avx2<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_adapted_with::<K>(Avx2(()), lines, Digest::new([first, second]))
+fn contains_adapted_avx2<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    first: u64,
+    second: u64,
+) -> bool {
+    hot::contains_adapted_with::<K>(Avx2(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn contains_adapted_avx512<const K: usize>(lines: &[Line], first: u64, second: u64) -> bool {
-    hot::contains_adapted_with::<K>(Avx512(()), lines, Digest::new([first, second]))
+fn contains_adapted_avx512<const K: usize>(
+    lines: &[Line],
+    count: usize,
+    first: u64,
+    second: u64,
+) -> bool {
+    hot::contains_adapted_with::<K>(Avx512(()), lines, count, Digest::new([first, second]))
 }
 
 #[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
-fn delete_compared<const K: usize>(lines: &mut [Line], digest: Digest) -> Option<usize> {
-    hot::delete_with::<K>(Compared(()), lines, digest)
+fn delete_compared<const K: usize>(
+    lines: &mut [Line],
+    count: usize,
+    digest: Digest,
+) -> Option<usize> {
+    hot::delete_with::<K>(Compared(()), lines, count, digest)
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn delete_avx2<const K: usize>(lines: &mut [Line], digest: Digest) -> Option<usize> {
-    hot::delete_with::<K>(Avx2(()), lines, digest)
+fn delete_avx2<const K: usize>(lines: &mut [Line], count: usize, digest: Digest) -> Option<usize> {
+    hot::delete_with::<K>(Avx2(()), lines, count, digest)
 }

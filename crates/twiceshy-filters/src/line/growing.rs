@@ -1,0 +1,143 @@
+//! Growth without a stop: a frontier moves through the digests.
+//!
+//! A filter that has the keys it was made for begins a larger table. From then on each insertion
+//! moves a few lines: it reads their keys from the remote, adds them to the larger table and
+//! empties them. Digests before the *frontier* are in the larger table, those behind it in the
+//! smaller one, so a query still asks one table.
+//!
+//! ```text
+//! digests   0 ────────────── frontier ──────────────────────── 2^128
+//! smaller   (emptied lines)  | lines with keys
+//! larger    lines with keys  | a few empty ones | not made yet
+//! ```
+//!
+//! The frontier is where the window of a smaller line starts, so each smaller bucket is on one side
+//! of it. The larger table has other hash functions: a known false positive comes back as often as
+//! any other query is one. No step takes long: the larger table's lines are made as the frontier
+//! comes near, and the memory of the smaller one is given back piece by piece afterwards.
+
+use alloc::vec::Vec;
+
+use super::cells::Line;
+use super::fingerprint::Epoch;
+use super::shape::Shape;
+use super::table::{LAST, Table};
+use crate::digest::Digest;
+use crate::error::Result;
+use crate::remote::Ordered;
+
+/// Lines that move with each insertion. A full filter is through after one insertion for each 82
+/// of its keys, in which its lines become half a percent fuller on average.
+const LINES_PER_INSERTION: usize = 2;
+
+/// Lines that are made before keys come near: more than the longest chain of moves has.
+const LINES_AHEAD: usize = 128;
+
+/// Lines that are made at a time.
+const LINES_AT_A_TIME: usize = 64;
+
+/// Lines whose memory is given back at a time: 256 KiB.
+const LINES_GIVEN_BACK: usize = 4096;
+
+/// A larger table, and the first digest that it does not have yet.
+#[derive(Clone)]
+pub(super) struct Growing {
+    pub(super) table: Table,
+    pub(super) capacity: usize,
+    pub(super) frontier: Digest,
+}
+
+impl Growing {
+    /// A larger table without a key.
+    pub(super) fn new(count: usize, capacity: usize, epoch: Epoch, shape: Shape) -> Self {
+        let mut table = Table::unmade(count, epoch, shape);
+        table.lines.reserve_exact(count);
+        let mut growing = Growing { table, capacity, frontier: Digest::new([0, 0]) };
+        growing.make_lines();
+        growing
+    }
+
+    /// Makes lines until there are enough ahead of the frontier.
+    fn make_lines(&mut self) {
+        let table = &mut self.table;
+        let needed = (table.home(self.frontier).line + LINES_AHEAD).min(table.count);
+        if table.lines.len() < needed {
+            let len = (needed + LINES_AT_A_TIME).min(table.count);
+            table.lines.resize(len, Line::empty(table.epoch, &table.shape));
+        }
+    }
+
+    /// Moves the keys of some lines of the smaller table. `false` if the larger one has no room
+    /// for a key: then nothing has changed for the line that has it.
+    ///
+    /// # Errors
+    /// [`Error::Remote`](crate::Error::Remote), with nothing changed.
+    pub(super) fn step(&mut self, smaller: &mut Table, remote: &mut dyn Ordered) -> Result<bool> {
+        for _ in 0..LINES_PER_INSERTION {
+            if smaller.first == smaller.lines.len() {
+                break;
+            }
+            if !self.move_line(smaller, remote)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn move_line(&mut self, smaller: &mut Table, remote: &mut dyn Ordered) -> Result<bool> {
+        let line = smaller.first;
+        let digests = smaller.digests(smaller.buckets(line), remote)?;
+        let added = digests.iter().take_while(|&&digest| self.table.add(digest)).count();
+        if added < digests.len() {
+            for &digest in &digests[..added] {
+                let bucket = self.table.find(digest);
+                let slots = self.table.matches(bucket, digest);
+                self.table.remove_slot(bucket, slots.trailing_zeros() as usize);
+            }
+            return Ok(false);
+        }
+        smaller.retire_line();
+        match smaller.lines.get(smaller.first) {
+            Some(_) => {
+                self.frontier = *smaller.range(smaller.buckets(smaller.first)).start();
+                self.table.last = before(self.frontier);
+            }
+            None => self.table.last = LAST,
+        }
+        self.make_lines();
+        Ok(true)
+    }
+
+    /// Whether all keys have moved.
+    pub(super) fn is_done(&self, smaller: &Table) -> bool {
+        smaller.first == smaller.lines.len()
+    }
+}
+
+/// The digest before another; a frontier is never the first of all once a line has moved.
+pub(super) fn before(digest: Digest) -> Digest {
+    let number = u128::from(digest.word(0)) << 64 | u128::from(digest.word(1));
+    Digest::from_number(number.saturating_sub(1))
+}
+
+impl Table {
+    /// Empties the first line in use, which keeps its window, and goes on to the next that has a
+    /// bucket.
+    fn retire_line(&mut self) {
+        let (shape, epoch, line) = (self.shape, self.epoch, self.first);
+        self.counts.len -= self.lines[line].used(&shape);
+        self.change(line, |line| *line = line.emptied(epoch, &shape));
+        self.first += 1;
+        while self.lines.get(self.first).is_some_and(|line| line.window() == 0) {
+            self.first += 1;
+        }
+    }
+}
+
+/// Gives back some of the memory of lines that are no longer needed.
+pub(super) fn give_back(lines: &mut Vec<Line>) {
+    if lines.capacity() > 0 {
+        lines.truncate(lines.len().saturating_sub(LINES_GIVEN_BACK));
+        lines.shrink_to_fit();
+    }
+}
