@@ -37,7 +37,7 @@ fn every_experiment_tells_static_filters_from_adaptive_ones() {
         };
         rows.iter().filter(like).collect()
     };
-    for (experiment, conditions) in EXPERIMENTS.into_iter().zip([2, 3, 4, 2, 3, 2, 3]) {
+    for (experiment, conditions) in EXPERIMENTS.into_iter().zip([2, 3, 4, 2, 3, 3, 3]) {
         for filter in ["rsqf", "telescoping"] {
             let found = of(experiment, filter);
             assert_eq!(found.len(), 2 * conditions, "{experiment} of {filter}");
@@ -96,9 +96,9 @@ fn the_table_has_a_verdict_for_each_bar() {
     assert!(lines[0].starts_with("measured"), "{table}");
     assert_eq!(
         lines.iter().filter(|line| line.ends_with("met") || line.ends_with("MISSED")).count(),
-        4
+        5
     );
-    assert!(table.contains("Times: again 0 s, size 0 s"), "{table}");
+    assert!(table.contains("Times: again "), "{table}");
 }
 
 #[test]
