@@ -141,7 +141,7 @@ impl Base {
     pub(crate) fn contains(&self, digest: Digest) -> bool {
         match self {
             Base::Plain(filter) => filter.contains(digest),
-            Base::Rsqf(filter) => filter.contains(digest),
+            Base::Rsqf(filter) => rsqf_contains(filter, digest),
         }
     }
 
@@ -211,6 +211,12 @@ impl Base {
             }
         })
     }
+}
+
+/// Out of line, so that queries of the default kind stay in registers.
+#[inline(never)]
+fn rsqf_contains(filter: &Rsqf, digest: Digest) -> bool {
+    filter.contains(digest)
 }
 
 /// An empty filter with bins to spare.
