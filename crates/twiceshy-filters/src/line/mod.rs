@@ -62,9 +62,11 @@ use drift::Drift;
 use fingerprint::Hash;
 use hot::{Found, find, matches};
 use lanes::{Lanes as _, Portable, Twin};
-use shape::{Home, Shape, digests_in};
+use shape::{Home, digests_in};
 
 pub use params::Params;
+#[doc(hidden)]
+pub use shape::{MOST_BUCKETS, Shape};
 
 /// The line filter ("line"), with an [`Ordered`] remote.
 ///
