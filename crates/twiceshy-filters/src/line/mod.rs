@@ -64,6 +64,8 @@ use growing::{Growing, give_back};
 use table::Table;
 
 pub use params::Params;
+#[doc(hidden)]
+pub use shape::{MOST_BUCKETS, Shape};
 
 /// The line filter ("line"), with an [`Ordered`] remote.
 ///
