@@ -3,12 +3,13 @@
 use twiceshy_filters::{Error, KeyHasher, Result};
 
 use super::Filter;
-use super::base::Kind;
 use super::chain::{self, Chain, Sizes};
 use super::exceptions::{LEAST_BITS, MOST_BITS};
+use super::fingerprints::{Fingerprints, Kind};
 
-/// The default false-positive rate: one in 500.
-pub const DEFAULT_RATE: f64 = 0.002;
+/// The default false-positive rate: one in 500 for a filter within its capacity, and one in 450 for
+/// one that has grown past it.
+pub const DEFAULT_RATE: f64 = 1.0 / 450.0;
 
 /// The default bits of exceptions per key; fewer from [`LONG`] bits per key on, where false
 /// positives are rare.
@@ -111,21 +112,15 @@ impl Builder {
             let reason = "a rate is more than 0 and less than 1; 0.002 is one in 500";
             return Err(Error::spec(format!("rate={rate}"), reason));
         }
-        let kind = self.kind;
-        let fingerprint_bits = chain::fingerprint_for(kind, rate)?;
-        let exception_bits =
-            exceptions.unwrap_or_else(|| default_exceptions(kind, fingerprint_bits));
-        Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
+        let fingerprints = chain::fingerprints_for(self.kind, rate)?;
+        let exception_bits = exceptions.unwrap_or_else(|| default_exceptions(fingerprints));
+        Ok(Sizes { fingerprints, capacity, rate, exception_bits })
     }
 }
 
 /// Bits of exceptions per key, unless the caller says otherwise.
-fn default_exceptions(kind: Kind, fingerprint_bits: u32) -> f64 {
-    if kind.bits_per_key(fingerprint_bits) < LONG {
-        DEFAULT_EXCEPTIONS
-    } else {
-        DEFAULT_EXCEPTIONS_OF_LONG
-    }
+fn default_exceptions(fingerprints: Fingerprints) -> f64 {
+    if fingerprints.bits_per_key() < LONG { DEFAULT_EXCEPTIONS } else { DEFAULT_EXCEPTIONS_OF_LONG }
 }
 
 /// Verifies the size of a table of exceptions.
@@ -138,23 +133,17 @@ pub(super) fn checked_exceptions(bits: f64) -> Result<f64> {
     Err(Error::spec(format!("exceptions={bits}"), reason))
 }
 
-/// The longest fingerprint for so many bits per key.
+/// The longest fingerprints for so many bits per key.
 fn within(kind: Kind, capacity: usize, bits: f64, exceptions: Option<f64>) -> Result<Sizes> {
-    let sizes = |fingerprint_bits: u32| {
-        let default = || default_exceptions(kind, fingerprint_bits);
-        (fingerprint_bits, exceptions.unwrap_or_else(default))
-    };
-    let total = |(fingerprint_bits, exception_bits): (u32, f64)| {
-        kind.bits_per_key(fingerprint_bits) + exception_bits
-    };
-    let longest = kind.fingerprints().rev().map(sizes).find(|&sizes| total(sizes) <= bits);
-    let Some((fingerprint_bits, exception_bits)) = longest else {
-        let least = total(sizes(*kind.fingerprints().start()));
+    let exception_bits = |of: Fingerprints| exceptions.unwrap_or_else(|| default_exceptions(of));
+    let total = |of: Fingerprints| of.bits_per_key() + exception_bits(of);
+    let Some(fingerprints) = Fingerprints::longest(kind, |of| total(of) <= bits) else {
+        let least = total(Fingerprints::shortest(kind));
         let reason = format!("the smallest filter takes {least:.1}, its exceptions included");
         return Err(Error::spec(format!("bits_per_key={bits}"), reason));
     };
-    let rate = chain::rate_of(kind, fingerprint_bits);
-    Ok(Sizes { kind, capacity, rate, fingerprint_bits, exception_bits })
+    let (rate, exception_bits) = (chain::rate_of(fingerprints), exception_bits(fingerprints));
+    Ok(Sizes { fingerprints, capacity, rate, exception_bits })
 }
 
 #[cfg(test)]
@@ -189,21 +178,31 @@ mod tests {
     #[test]
     fn sizes_are_the_smallest_that_do() {
         let sizes = |builder: Builder| builder.capacity(1000).sizes().expect("good numbers");
+        let of = |sizes: &Sizes| {
+            let Fingerprints { kind, bits } = sizes.fingerprints;
+            (kind, bits, sizes.exception_bits)
+        };
         let usual = sizes(Filter::builder());
-        assert_eq!((usual.fingerprint_bits, usual.exception_bits), (12, 0.5));
-        assert_eq!(usual.rate, DEFAULT_RATE);
-        let long = sizes(Filter::builder().rate(0.0001));
-        assert_eq!((long.fingerprint_bits, long.exception_bits), (17, 0.25));
-        let half = sizes(Filter::builder().bits_per_key(12.5));
-        assert_eq!((half.fingerprint_bits, half.exception_bits), (11, 0.5));
-        let none = sizes(Filter::builder().bits_per_key(12.64).exceptions(0.0));
-        assert_eq!((none.fingerprint_bits, none.exception_bits), (12, 0.0));
+        assert_eq!((of(&usual), usual.rate), ((Kind::Line, 9, 0.5), DEFAULT_RATE));
+        let [half, low, long] =
+            [0.001, 0.0005, 0.0001].map(|rate| of(&sizes(Filter::builder().rate(rate))));
+        assert_eq!(half, (Kind::Line, 10, 0.5));
+        assert_eq!(low, (Kind::Line, 11, 0.25));
+        assert_eq!(long, (Kind::Plain, 17, 0.25));
+        let within = |bits: f64| of(&sizes(Filter::builder().bits_per_key(bits)));
+        assert_eq!(within(13.0), (Kind::Line, 9, 0.5));
+        assert_eq!(within(12.9), (Kind::Plain, 11, 0.5));
+        let none = sizes(Filter::builder().bits_per_key(12.5).exceptions(0.0));
+        assert_eq!(of(&none), (Kind::Line, 9, 0.0));
+        let plain = || Filter::builder().kind(Kind::Plain);
+        assert_eq!(of(&sizes(plain())), (Kind::Plain, 12, 0.5));
+        assert_eq!(of(&sizes(plain().bits_per_key(12.5))), (Kind::Plain, 11, 0.5));
         let small = sizes(Filter::builder().kind(Kind::Rsqf));
-        assert_eq!((small.kind, small.fingerprint_bits, small.rate), (Kind::Rsqf, 9, DEFAULT_RATE));
+        assert_eq!((of(&small), small.rate), ((Kind::Rsqf, 9, 0.5), DEFAULT_RATE));
         let small = sizes(Filter::builder().kind(Kind::Rsqf).bits_per_key(12.5));
-        assert_eq!((small.fingerprint_bits, small.exception_bits), (9, 0.5));
+        assert_eq!(of(&small), (Kind::Rsqf, 9, 0.5));
         // 14 bits per key begin at a fingerprint of 14 bits: 14.7.
-        assert_eq!(default_exceptions(Kind::Plain, 13), 0.5);
-        assert_eq!(default_exceptions(Kind::Plain, 14), 0.25);
+        let default = |bits| default_exceptions(Fingerprints { kind: Kind::Plain, bits });
+        assert_eq!([default(13), default(14)], [0.5, 0.25]);
     }
 }

@@ -16,8 +16,8 @@
 use twiceshy_filters::internals::{Reader, Writer};
 use twiceshy_filters::{Digest, Error, Result};
 
-use super::base::Kind;
 use super::exceptions::{LEAST_BITS, MOST_BITS};
+use super::fingerprints::{Fingerprints, Kind};
 use super::layer::{Known, Layer};
 
 /// Of the rate that was asked for, the first filter leaves at least this share to later ones.
@@ -39,20 +39,19 @@ pub(crate) struct Chain {
 /// What a chain is made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    pub(crate) kind: Kind,
+    pub(crate) fingerprints: Fingerprints,
     pub(crate) capacity: usize,
     pub(crate) rate: f64,
-    pub(crate) fingerprint_bits: u32,
     pub(crate) exception_bits: f64,
 }
 
-/// The shortest fingerprint with which the first filter of a chain keeps a rate.
+/// The shortest fingerprints with which the first filter of a chain keeps a rate.
 ///
 /// # Errors
-/// [`Error::Spec`] where none is long enough.
-pub(crate) fn fingerprint_for(kind: Kind, rate: f64) -> Result<u32> {
+/// [`Error::Spec`] where none are long enough.
+pub(crate) fn fingerprints_for(kind: Kind, rate: f64) -> Result<Fingerprints> {
     let most = rate * (1.0 - LEFT_TO_LATER);
-    kind.fingerprints().find(|&bits| kind.full_rate(bits) <= most).ok_or_else(|| {
+    Fingerprints::for_rate(kind, most).ok_or_else(|| {
         let reason = "no fingerprint is long enough for it; ask for a larger one (say 0.001)";
         Error::spec(format!("rate={rate}"), reason)
     })
@@ -60,8 +59,8 @@ pub(crate) fn fingerprint_for(kind: Kind, rate: f64) -> Result<u32> {
 
 /// The rate of a chain whose first filter has such fingerprints: half of it is left to later
 /// ones.
-pub(crate) fn rate_of(kind: Kind, fingerprint_bits: u32) -> f64 {
-    2.0 * kind.full_rate(fingerprint_bits)
+pub(crate) fn rate_of(fingerprints: Fingerprints) -> f64 {
+    2.0 * fingerprints.full_rate()
 }
 
 impl Chain {
@@ -70,8 +69,8 @@ impl Chain {
     /// # Errors
     /// [`Error::Spec`] for a capacity of zero or one that is too large.
     pub(crate) fn new(sizes: &Sizes) -> Result<Self> {
-        let Sizes { kind, capacity, rate, fingerprint_bits, exception_bits } = *sizes;
-        let newest = Layer::new(kind, fingerprint_bits, capacity, exception_bits)?;
+        let Sizes { fingerprints, capacity, rate, exception_bits } = *sizes;
+        let newest = Layer::new(fingerprints, capacity, exception_bits)?;
         Ok(Chain { newest, older: Vec::new(), rate, exception_bits })
     }
 
@@ -159,22 +158,23 @@ impl Chain {
     /// Begins a larger filter.
     fn extend(&mut self) {
         let left = self.rate - self.layers().map(Layer::full_rate).sum::<f64>();
-        let (kind, bits) = (self.newest.filter.kind(), self.next_fingerprint(left));
+        let fingerprints = self.next_fingerprints(left);
         // Twice as large, or as large as a filter can be.
         let twice = self.newest.capacity().saturating_mul(2);
         let larger = std::iter::successors(Some(twice), |capacity| Some(capacity / 2))
-            .find_map(|capacity| Layer::new(kind, bits, capacity, self.exception_bits).ok())
+            .find_map(|capacity| Layer::new(fingerprints, capacity, self.exception_bits).ok())
             .expect("the last one could be made");
         self.older.push(std::mem::replace(&mut self.newest, larger));
     }
 
-    /// The fingerprint of a filter for half of the rate that is left: the shortest that is
-    /// longer than the last one, or the longest where that is not enough.
-    fn next_fingerprint(&self, left: f64) -> u32 {
-        let kind = self.newest.filter.kind();
-        let longest = *kind.fingerprints().end();
-        let mut longer = self.newest.filter.fingerprint_bits() + 1..=longest;
-        longer.find(|&bits| kind.full_rate(bits) <= left / 2.0).unwrap_or(longest)
+    /// The fingerprints of a filter for half of the rate that is left, and at most half of that of
+    /// the last one: the shortest that do, or the longest where those are not enough. Where the
+    /// line filter has none, those of a plain one follow.
+    fn next_fingerprints(&self, left: f64) -> Fingerprints {
+        let last = self.newest.filter.fingerprints();
+        let most = left.min(last.full_rate()) / 2.0;
+        let longest = || Fingerprints::longest(last.kind, |_| true);
+        Fingerprints::for_rate(last.kind, most).or_else(longest).expect("every kind has some")
     }
 
     /// Removes all keys and exceptions; one filter stays, the largest.
@@ -251,11 +251,11 @@ impl Chain {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 2] = [Kind::Plain, Kind::Rsqf];
+    const KINDS: [Kind; 3] = [Kind::Line, Kind::Plain, Kind::Rsqf];
 
     fn empty(kind: Kind, rate: f64) -> Chain {
-        let fingerprint_bits = fingerprint_for(kind, rate).expect("a usual rate");
-        let sizes = Sizes { kind, capacity: 1, rate, fingerprint_bits, exception_bits: 0.5 };
+        let fingerprints = fingerprints_for(kind, rate).expect("a usual rate");
+        let sizes = Sizes { fingerprints, capacity: 1, rate, exception_bits: 0.5 };
         Chain::new(&sizes).expect("a small filter")
     }
 
@@ -267,12 +267,12 @@ mod tests {
             let mut chain = empty(kind, rate);
             let mut sum = 0.0;
             for _ in 0..20 {
-                let at_target = kind.full_rate(chain.newest.filter.fingerprint_bits());
+                let at_target = chain.newest.filter.fingerprints().full_rate();
                 sum += chain.newest.full_rate().max(at_target);
                 assert!(sum <= rate, "{kind:?}, {rate}: {sum}");
                 // Only the widths are needed, not the tables.
-                let bits = chain.next_fingerprint(rate - sum);
-                chain.newest = Layer::new(kind, bits, 1, 0.5).expect("a small filter");
+                let next = chain.next_fingerprints(rate - sum);
+                chain.newest = Layer::new(next, 1, 0.5).expect("a small filter");
             }
         }
     }

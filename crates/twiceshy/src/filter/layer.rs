@@ -3,8 +3,9 @@
 use twiceshy_filters::internals::{Reader, Writer};
 use twiceshy_filters::{Digest, Result};
 
-use super::base::{Base, Kind};
+use super::base::Base;
 use super::exceptions::{ENTRY_BITS, Exceptions};
+use super::fingerprints::Fingerprints;
 
 /// A filter without a remote, and a table of its reported false positives.
 ///
@@ -33,12 +34,11 @@ impl<const WIDTH: u32> Layer<WIDTH> {
     /// # Errors
     /// Those of [`Base::new`].
     pub(crate) fn new(
-        kind: Kind,
-        fingerprint_bits: u32,
+        fingerprints: Fingerprints,
         capacity: usize,
         exception_bits: f64,
     ) -> Result<Self> {
-        let filter = Base::new(kind, fingerprint_bits, capacity)?;
+        let filter = Base::new(fingerprints, capacity)?;
         Ok(Layer { filter, exceptions: Exceptions::new(capacity, exception_bits) })
     }
 
@@ -94,7 +94,7 @@ impl<const WIDTH: u32> Layer<WIDTH> {
     }
 
     fn rate_at(&self, load: f64) -> f64 {
-        self.filter.kind().rate(self.filter.fingerprint_bits(), load)
+        self.filter.fingerprints().rate(load)
     }
 
     /// Bytes on the heap.

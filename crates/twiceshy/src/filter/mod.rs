@@ -5,6 +5,7 @@ mod builder;
 mod chain;
 mod exceptions;
 mod file;
+mod fingerprints;
 mod frozen;
 mod key;
 mod layer;
@@ -19,8 +20,8 @@ use twiceshy_filters::{Digest, KeyHasher, Result};
 
 use chain::Chain;
 
-pub use base::Kind;
 pub use builder::{Builder, DEFAULT_RATE};
+pub use fingerprints::Kind;
 pub use frozen::Frozen;
 pub use key::Key;
 #[doc(hidden)]

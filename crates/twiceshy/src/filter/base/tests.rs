@@ -2,6 +2,10 @@ use twiceshy_filters::internals::Rng;
 
 use super::*;
 
+fn base(kind: Kind, bits: u32, capacity: usize) -> Base {
+    Base::new(Fingerprints { kind, bits }, capacity).expect("a small filter")
+}
+
 /// The sum in [`SPARE_BINS`]' documentation.
 fn failure_bound(keys: usize, bins: usize) -> f64 {
     let mut choices = 1.0;
@@ -36,7 +40,7 @@ fn small_filters_have_bins_enough() {
     let without = failure_bound(38, 10);
     assert!(without > 0.1, "{without}");
     for capacity in 1..=600 {
-        let filter = Base::new(Kind::Plain, 12, capacity).expect("a small filter");
+        let filter = base(Kind::Plain, 12, capacity);
         let bound = failure_bound(capacity, filter.stats().cells / 4);
         assert!(bound < 6e-7, "{capacity}: {bound}");
     }
@@ -51,7 +55,7 @@ fn small_filters_take_as_many_keys_as_they_are_made_for() {
     let mut failures = 0;
     for capacity in [5, 19, 38, 57, 76, 114] {
         for _ in 0..5000 {
-            let mut filter = Base::new(Kind::Plain, 12, capacity).expect("a small filter");
+            let mut filter = base(Kind::Plain, 12, capacity);
             while filter.stats().len < capacity {
                 let digest = Digest::new([rng.next(), rng.next()]);
                 if !filter.contains(digest) && !filter.add(digest) {
@@ -74,7 +78,7 @@ fn so_do_filters_with_short_fingerprints() {
     for (kind, bits) in [(Kind::Plain, 4), (Kind::Plain, 5), (Kind::Plain, 7), (Kind::Rsqf, 1)] {
         for capacity in [5, 19, 38, 76, 300] {
             for _ in 0..300 {
-                let mut filter = Base::new(kind, bits, capacity).expect("a small filter");
+                let mut filter = base(kind, bits, capacity);
                 for _ in 0..capacity {
                     let digest = Digest::new([rng.next(), rng.next()]);
                     if !filter.contains(digest) && !filter.add(digest) {
@@ -88,23 +92,46 @@ fn so_do_filters_with_short_fingerprints() {
     assert!(failures < 3, "{failures} of 6,000 had no room within their capacity");
 }
 
+/// Line filters fail when a chain of moves is too long; `docs/line-filter.md` has the
+/// probability, which is far below one failure in all of these.
+#[test]
+fn so_do_line_filters_and_none_is_crowded() {
+    let mut rng = Rng::new(23);
+    for bits in [9, 10, 11, 12, 16] {
+        for capacity in [1, 22, 25, 26, 36, 41, 42, 44, 45, 60, 83, 200, 1000, 5000] {
+            let full_rate = Fingerprints { kind: Kind::Line, bits }.full_rate();
+            for _ in 0..if capacity < 1000 { 300 } else { 30 } {
+                let mut filter = base(Kind::Line, bits, capacity);
+                let Stats { cells, .. } = filter.stats();
+                let rate = filter.fingerprints().rate(capacity as f64 / cells as f64);
+                assert!(rate <= 1.0001 * full_rate, "f={bits}, {capacity} keys: {rate}");
+                for _ in 0..capacity {
+                    let digest = Digest::new([rng.next(), rng.next()]);
+                    assert!(filter.add(digest), "f={bits}: no room for {capacity} keys");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_says_which_kind_it_is() {
-    for kind in [Kind::Plain, Kind::Rsqf] {
-        let mut filter = Base::new(kind, 9, 50).expect("a small filter");
+    for kind in [Kind::Line, Kind::Plain, Kind::Rsqf] {
+        let mut filter = base(kind, 9, 50);
         let cells = filter.stats().cells;
         assert!(filter.add(Digest::new([1, 2])));
         let mut loaded = Base::load(&filter.save()).expect("its own file");
-        assert_eq!((loaded.kind(), loaded.fingerprint_bits()), (kind, 9));
+        assert_eq!(loaded.fingerprints(), Fingerprints { kind, bits: 9 });
         assert!(loaded.contains(Digest::new([1, 2])));
         loaded.clear();
         assert_eq!((loaded.stats().len, loaded.stats().cells), (0, cells));
         assert_eq!(loaded.stats().capacity, 50);
         // The sizes are those that the builder computes with.
-        let large = Base::new(kind, 9, 1_000_000).expect("a filter").stats();
+        let large = base(kind, 9, 1_000_000);
+        let (of, large) = (large.fingerprints(), large.stats());
         let bits = large.bits as f64 / 1e6;
-        assert!((bits - kind.bits_per_key(9)).abs() < 0.01, "{kind:?}: {bits}");
-        assert!((large.capacity as f64 / large.cells as f64 - kind.target_load()).abs() < 1e-3);
+        assert!((bits - of.bits_per_key()).abs() < 0.01, "{kind:?}: {bits}");
+        assert!((large.capacity as f64 / large.cells as f64 - of.target_load()).abs() < 1e-3);
     }
     let other = twiceshy_filters::Spec::all()[2].build(10).expect("a filter").save();
     assert!(Base::load(&other).is_err());

@@ -2,10 +2,12 @@ use std::collections::HashSet;
 
 use twiceshy_filters::internals::Rng;
 
+use super::super::fingerprints::Kind;
 use super::*;
 
 fn layer<const WIDTH: u32>(capacity: usize, sets: usize) -> Layer<WIDTH> {
-    let layer = Layer::new(Kind::Plain, 8, capacity, sets as f64 * 511.0 / capacity as f64);
+    let fingerprints = Fingerprints { kind: Kind::Plain, bits: 8 };
+    let layer = Layer::new(fingerprints, capacity, sets as f64 * 511.0 / capacity as f64);
     layer.expect("a small filter")
 }
 
