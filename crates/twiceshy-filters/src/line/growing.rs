@@ -20,8 +20,8 @@ use alloc::vec::Vec;
 
 use super::cells::Line;
 use super::fingerprint::Epoch;
-use super::shape::Shape;
 use super::table::{LAST, Table};
+use crate::bits::pages::release;
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::remote::Ordered;
@@ -48,9 +48,9 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// A larger table without a key.
-    pub(super) fn new(count: usize, capacity: usize, epoch: Epoch, shape: Shape) -> Self {
-        let mut table = Table::unmade(count, epoch, shape);
+    /// A larger table than another, without a key.
+    pub(super) fn new(count: usize, capacity: usize, epoch: Epoch, smaller: &Table) -> Self {
+        let mut table = Table::unmade(count, epoch, smaller.shape, smaller.twin);
         table.lines.reserve_exact(count);
         let mut growing = Growing { table, capacity, frontier: Digest::new([0, 0]) };
         growing.make_lines();
@@ -134,10 +134,37 @@ impl Table {
     }
 }
 
-/// Gives back some of the memory of lines that are no longer needed.
-pub(super) fn give_back(lines: &mut Vec<Line>) {
-    if lines.capacity() > 0 {
-        lines.truncate(lines.len().saturating_sub(LINES_GIVEN_BACK));
-        lines.shrink_to_fit();
+/// Lines that all keys have left. Their memory is given back piece by piece: all at once takes
+/// milliseconds.
+#[derive(Clone, Default)]
+pub(super) struct Retired {
+    lines: Vec<Line>,
+    /// Lines whose memory is given back.
+    released: usize,
+}
+
+impl Retired {
+    pub(super) fn new(mut lines: Vec<Line>) -> Self {
+        lines.clear();
+        Retired { lines, released: 0 }
+    }
+
+    /// Gives back some of the memory.
+    pub(super) fn release_some(&mut self) {
+        if self.lines.capacity() == 0 {
+            return;
+        }
+        let left = &mut self.lines.spare_capacity_mut()[self.released..];
+        let count = left.len().min(LINES_GIVEN_BACK);
+        release(&mut left[..count]);
+        self.released += count;
+        if self.released == self.lines.capacity() {
+            *self = Self::default();
+        }
+    }
+
+    /// Memory that is not given back yet, in bits.
+    pub(super) fn bits(&self) -> usize {
+        512 * (self.lines.capacity() - self.released)
     }
 }

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use super::cells::{Line, Writing};
 use super::fingerprint::{Epoch, Hash};
-use super::growing::{Growing, before};
+use super::growing::{Growing, Retired, before};
+use super::lanes::Twin;
 use super::shape::{Home, Shape};
 use super::table::Table;
 use super::{LineFilter, Params};
@@ -121,7 +122,8 @@ impl Table {
         }
         let epoch = u8::try_from(epoch).ok().filter(|byte| byte % 2 == 0);
         let epoch = epoch.ok_or_else(|| Error::format("its epoch is none that there is"))?;
-        let mut table = Table::unmade(count, Epoch::of(epoch), shape);
+        let mut table =
+            Table::unmade(count, Epoch::of(epoch), shape, Twin::for_this_machine(&shape));
         table.lines = chunks.iter().map(|bytes| Line::from_bytes(*bytes)).collect();
         table.first = first;
         table.counts = counts;
@@ -133,7 +135,14 @@ impl Table {
 
 impl LineFilter {
     fn of(table: Table, params: Params, capacity: usize) -> Self {
-        LineFilter { table, growing: None, retired: Vec::new(), params, capacity, rebuilds: 0 }
+        LineFilter {
+            table,
+            growing: None,
+            retired: Retired::default(),
+            params,
+            capacity,
+            rebuilds: 0,
+        }
     }
 
     /// A filter of digests that come in order, made several times as fast as by

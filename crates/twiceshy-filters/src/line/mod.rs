@@ -60,8 +60,7 @@ use crate::make::{self, Grow as _};
 use crate::params::{WhenFull, growth};
 use crate::remote::{Ordered, stored};
 
-use cells::Line;
-use growing::{Growing, give_back};
+use growing::{Growing, Retired};
 use table::Table;
 
 pub use params::Params;
@@ -92,8 +91,7 @@ pub struct LineFilter {
     table: Table,
     /// The larger table that keys are moving to.
     growing: Option<Box<Growing>>,
-    /// Lines that all keys have left, whose memory is given back piece by piece.
-    retired: Vec<Line>,
+    retired: Retired,
     params: Params,
     capacity: usize,
     rebuilds: u64,
@@ -189,7 +187,7 @@ impl LineFilter {
     /// Moves some keys to the larger table, if there is one, or begins one where the filter has
     /// the keys it was made for. What fails is done by a later insertion.
     fn grow_on(&mut self, remote: &mut dyn Ordered) {
-        give_back(&mut self.retired);
+        self.retired.release_some();
         if self.params.full != WhenFull::Grow {
             return;
         }
@@ -200,7 +198,7 @@ impl LineFilter {
             let size = growth(self.params, self.capacity, self.table.count).next();
             let Some(Ok((capacity, lines))) = size else { return };
             let epoch = self.next_epoch();
-            let growing = Growing::new(lines, capacity, epoch, self.table.shape);
+            let growing = Growing::new(lines, capacity, epoch, &self.table);
             self.growing = Some(Box::new(growing));
             self.rebuilds += 1;
         }
@@ -212,7 +210,7 @@ impl LineFilter {
             let old = core::mem::replace(&mut self.table, growing.table);
             self.table.counts = totals;
             self.capacity = growing.capacity;
-            self.retired = old.lines;
+            self.retired = Retired::new(old.lines);
         }
     }
 }
@@ -314,7 +312,7 @@ impl DigestFilter for LineFilter {
             capacity: self.growing.as_ref().map_or(self.capacity, |growing| growing.capacity),
             cells: self.tables().map(slots).sum(),
             bits: self.tables().map(Table::bits).sum::<usize>()
-                + 512 * self.retired.capacity()
+                + self.retired.bits()
                 + self.growing.as_ref().map_or(0, |_| 8 * size_of::<Growing>()),
             rebuilds: self.rebuilds,
             ..self.totals()

@@ -48,11 +48,12 @@ impl Table {
     /// Lines without a key.
     pub(super) fn new(count: usize, epoch: Epoch, shape: Shape) -> Self {
         let lines = filled(Line::empty(epoch, &shape), count);
-        Table { lines, ..Self::unmade(count, epoch, shape) }
+        Table { lines, ..Self::unmade(count, epoch, shape, Twin::for_this_machine(&shape)) }
     }
 
     /// A table whose lines are still to be made.
-    pub(super) fn unmade(count: usize, epoch: Epoch, shape: Shape) -> Self {
+    pub(super) fn unmade(count: usize, epoch: Epoch, shape: Shape, mut twin: Twin) -> Self {
+        twin.choose(0, count);
         Table {
             lines: Vec::new(),
             count,
@@ -63,7 +64,7 @@ impl Table {
             counts: Stats::default(),
             departed: Departed::default(),
             adapted: 0,
-            twin: Twin::for_this_machine(&shape),
+            twin,
         }
     }
 
