@@ -35,7 +35,8 @@ impl Entrant {
     /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein, "Telescoping
     /// Filter", section 6: 8 bits per slot of a quotient filter, and 11 bits per cell of a
     /// cuckoo filter, selector included. Both are 11.6 bits per key at a load of 0.95, and the
-    /// whitelist about as many (an uncompressed filter and a broom filter are larger). A spec
+    /// whitelist about as many (an uncompressed filter, a broom filter and a line filter are
+    /// larger). A spec
     /// with an `f` keeps it, and so does a kind without one.
     ///
     /// # Errors
@@ -53,10 +54,12 @@ impl Entrant {
         } else {
             CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0))
         };
-        // The line filter has none as short, and takes its shortest.
-        let longer = (bits.max(1)..=32).find_map(|bits| self.spec.with_fingerprint(bits).ok());
-        let spec =
-            longer.filter(|_| bits > 0).map_or_else(|| self.spec.with_fingerprint(bits), Ok)?;
+        let bits = match self.spec {
+            // Its shortest, which is a bit longer.
+            Spec::Line(_) => bits.max(LINE_BITS),
+            _ => bits,
+        };
+        let spec = self.spec.with_fingerprint(bits)?;
         Ok(Entrant { spec, ..self.clone() })
     }
 
@@ -78,6 +81,9 @@ impl Entrant {
 /// Bits of a remainder, and of the fingerprints in front of a whitelist, in the
 /// space that filters share in the paper.
 const REMAINDER_BITS: u32 = 8;
+
+/// Bits of a line filter's shortest fingerprint.
+const LINE_BITS: u32 = 9;
 
 /// Bits of a cuckoo filter's cell in the same space.
 const CELL_BITS: u32 = 11;

@@ -49,9 +49,9 @@ fn planes(filter: &LineFilter) -> usize {
 
 /// Drift: lines per query and the distribution of `|F|`.
 ///
-/// Stated before: `E|F|`, and with it the lines per query above 1, is at most 10 % above the model
-/// and at most 35 % below (it moves single keys to one side); `P(|F| >= 5)` and `P(|F| >= 10)`
-/// are within 20 %. Noise: borders within some ten lines of each other drift together, which
+/// The model's stated error: `E|F|`, and with it the lines per query above 1, is at most 10 %
+/// above the model and at most 35 % below (the filter moves single keys to one side);
+/// `P(|F| >= 5)` and `P(|F| >= 10)` are within 20 %. Noise: borders within some ten lines of each other drift together, which
 /// leaves a twentieth of them independent. Six standard errors of that many, exceeded with
 /// probability 2e-9; `|F|` has a standard deviation below 6 buckets.
 #[test]

@@ -82,7 +82,7 @@ fn rounds(setting: &Setting) -> Vec<Point> {
 }
 
 fn adversary(setting: &Setting) -> Vec<Point> {
-    let others = ["telescoping:f=8,spent=reseed", "telescoping:f=8"].map(Curve::new);
+    let others = ["telescoping:f=8,spent=reseed", "telescoping:f=8", "line:f=9"].map(Curve::new);
     let curves = brooms().into_iter().chain(others);
     curves
         .flat_map(|curve| adversarial_curve(setting, "adversary", &curve, QUICK_TRIALS, largest))

@@ -88,7 +88,8 @@ fn filters() -> Vec<Curve> {
 /// What we have to add.
 fn ours() -> Vec<Curve> {
     let uncompressed = Curve::new("uncompressed:f=8").named("uncompressed, 18 bits a slot");
-    vec![Curve::new("telescoping:f=8,spent=reseed"), uncompressed]
+    let line = Curve::new("line:f=9").named("line, 12.5 bits a key");
+    vec![Curve::new("telescoping:f=8,spent=reseed"), uncompressed, line]
 }
 
 const ACTIVE_SET: &str = "active set";
