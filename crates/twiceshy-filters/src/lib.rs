@@ -53,6 +53,7 @@ pub mod internals {
     pub use crate::code::BlockCode;
     pub use crate::digest::{mix, reduce64};
     pub use crate::format::{Reader, Writer};
+    pub use crate::line::{MOST_BUCKETS as LINE_WINDOW, Shape as LineShape};
     pub use crate::make::{Build, Grow};
     pub use crate::memory::InMemory;
     pub use crate::ordered::{OrderedFilter, load_ordered, ordered};

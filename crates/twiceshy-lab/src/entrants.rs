@@ -145,6 +145,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
     let (label, parameters) = name.split_once(':').unwrap_or((&name, ""));
     let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
         Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
+        _ if label.starts_with("line-") => format!("line:f={},{parameters}", &label[5..]),
         _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
         _ if label == WHITELIST => format!("plain:{parameters}"),
         _ if label == "broom-faithful" => format!("broom:form=faithful,{parameters}"),
@@ -202,6 +203,9 @@ mod tests {
         for text in ["cyclic-2", "cyclic:s=2", "cyclic-2:k=3", "cyclic:k=3,s=2"] {
             assert_eq!(parsed(text), [(text.to_string(), "cyclic-2".to_string())]);
         }
+        for text in ["line-12", "line:f=12"] {
+            assert_eq!(parsed(text), [(text.to_string(), "line-12".to_string())]);
+        }
     }
 
     /// Quotient filters have 2.125 bits of metadata a slot and 0.875 to adapt, so
@@ -218,6 +222,8 @@ mod tests {
                 "broom" | "broom-faithful" => 18.0..22.0,
                 "whitelist" => 11.0..11.6,
                 "simplified" => 11.4..12.5,
+                // Nine bits are its least.
+                "line" => 12.4..12.6,
                 _ => 11.4..11.8,
             };
             assert!(expected.contains(&bits), "{}: {bits}", entrant.name);

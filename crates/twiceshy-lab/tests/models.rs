@@ -251,8 +251,9 @@ fn plans_agree_with_the_filters() {
 #[test]
 fn plans_for_popular_keys_agree_with_the_filters() {
     const STREAMS: u64 = 20;
-    let (keys, bits, absent, repeats) = (1000_u32, 11.6, 5.0, 20.0);
-    for exponent in [0.8, 1.1] {
+    let (keys, absent, repeats) = (1000_u32, 5.0, 20.0);
+    // The line filter takes more bits than the others.
+    for (exponent, bits) in [(0.8, 11.6), (1.1, 11.6), (0.8, 13.5), (1.1, 13.5)] {
         let popularity = Popularity::zipf(f64::from(keys) * absent, exponent, repeats);
         let stream = Stream { absent, popularity };
         let plan = plan(&Question { keys: keys as usize, bits, stream, hostile: false });
@@ -273,7 +274,9 @@ fn plans_for_popular_keys_agree_with_the_filters() {
                 [stored, stream.queries().map(digest).collect()]
             })
             .collect();
-        for choice in plan.choices.iter().filter(|choice| choice.adapts) {
+        let compared =
+            |choice: &&Choice| choice.adapts && (bits < 12.0 || choice.filter.starts_with("line"));
+        for choice in plan.choices.iter().filter(compared) {
             let entrant = &entrants::parse(&choice.filter).expect("a filter").0[0];
             let rate = |[stored, queries]: &[Vec<Digest>; 2]| {
                 let mut filter = entrant.build_within(keys as usize, bits).expect("it fits");

@@ -76,4 +76,7 @@ fn stats_have_every_byte() {
     let stats = filter.stats();
     assert!(stats.bits_per_key() < 13.05, "{stats:?}");
     weigh(filter, stats, "the default of a million keys");
+    // What `Builder::bits_per_key` does not count.
+    let smallest = Filter::new(1).expect("a capacity").stats();
+    assert!((300..700).contains(&smallest.bytes), "{smallest:?}");
 }

@@ -16,7 +16,7 @@ use super::fingerprint::{Epoch, Hash};
 use super::hot::Found;
 use super::lanes::{Lanes as _, Portable};
 use super::table::Table;
-use crate::digest::{Digest, fold};
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::Adapted;
 use crate::remote::{Ordered, strangers};
@@ -132,10 +132,10 @@ impl Table {
             }
             Redrawn { line: writing.finish(shape), len: digests.len(), avoids }
         };
-        // What only the owner of the secret knows decides, and never the epoch there is.
+        // What only the owner of the secret knows decides, and another number each time: with the
+        // same one for the same query, an adversary would lead a line round in a circle.
         let mut drawn = (0..EPOCHS_TRIED).map(|turn| {
-            let number =
-                fold(query.word(1) ^ turn, query.word(0) ^ u64::from(old.epoch().byte()) << 56);
+            let number = query.derived(2 + (EPOCHS_TRIED * self.counts.spent + turn) as u32);
             draw(old.epoch().another(number))
         });
         let last = drawn.next().expect("one is tried");

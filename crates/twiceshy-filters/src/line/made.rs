@@ -1,5 +1,6 @@
 //! Whole filters: empty, from a file, from digests in order, larger.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ impl Build for LineFilter {
                 return Err(Error::format("its frontier is not where a line starts"));
             };
             table.last = before(frontier);
-            filter.growing = Some(Growing { table, capacity: larger, frontier });
+            filter.growing = Some(Box::new(Growing { table, capacity: larger, frontier }));
         } else if filter.table.lines.len() != filter.table.count || filter.table.first > 0 {
             return Err(Error::format("lines are missing in a filter that does not grow"));
         }

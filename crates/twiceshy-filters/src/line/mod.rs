@@ -47,6 +47,7 @@ mod params;
 mod shape;
 mod table;
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -64,6 +65,8 @@ use growing::{Growing, give_back};
 use table::Table;
 
 pub use params::Params;
+#[doc(hidden)]
+pub use shape::{MOST_BUCKETS, Shape};
 
 /// The line filter ("line"), with an [`Ordered`] remote.
 ///
@@ -88,7 +91,7 @@ pub use params::Params;
 pub struct LineFilter {
     table: Table,
     /// The larger table that keys are moving to.
-    growing: Option<Growing>,
+    growing: Option<Box<Growing>>,
     /// Lines that all keys have left, whose memory is given back piece by piece.
     retired: Vec<Line>,
     params: Params,
@@ -197,7 +200,8 @@ impl LineFilter {
             let size = growth(self.params, self.capacity, self.table.count).next();
             let Some(Ok((capacity, lines))) = size else { return };
             let epoch = self.next_epoch();
-            self.growing = Some(Growing::new(lines, capacity, epoch, self.table.shape));
+            let growing = Growing::new(lines, capacity, epoch, self.table.shape);
+            self.growing = Some(Box::new(growing));
             self.rebuilds += 1;
         }
         let Some(growing) = &mut self.growing else { return };
@@ -309,7 +313,9 @@ impl DigestFilter for LineFilter {
         Stats {
             capacity: self.growing.as_ref().map_or(self.capacity, |growing| growing.capacity),
             cells: self.tables().map(slots).sum(),
-            bits: self.tables().map(Table::bits).sum::<usize>() + 512 * self.retired.capacity(),
+            bits: self.tables().map(Table::bits).sum::<usize>()
+                + 512 * self.retired.capacity()
+                + self.growing.as_ref().map_or(0, |_| 8 * size_of::<Growing>()),
             rebuilds: self.rebuilds,
             ..self.totals()
         }

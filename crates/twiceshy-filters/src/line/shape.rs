@@ -13,7 +13,7 @@
 pub(super) const REMAINDER_BITS: u32 = 8;
 
 /// The most buckets that a line can have: one bit above them says where its window ends.
-pub(super) const MOST_BUCKETS: usize = 47;
+pub const MOST_BUCKETS: usize = 47;
 
 /// Groups of buckets in a line, each with a state of its own.
 pub(super) const GROUPS: usize = 8;
@@ -30,15 +30,15 @@ pub(super) const MOST_SLOTS: usize = 44;
 
 /// The sizes of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Bits of a slot beside its remainder (k).
-    pub(crate) planes: usize,
+    pub planes: usize,
     /// Slots of a line (S).
-    pub(crate) slots: usize,
+    pub slots: usize,
     /// Buckets whose home is one line (Q).
-    pub(crate) buckets: usize,
+    pub buckets: usize,
     /// Keys that a filter is made for, per thousand lines.
-    pub(crate) keys_per_1000_lines: usize,
+    pub keys_per_1000_lines: usize,
 }
 
 impl Shape {
@@ -46,7 +46,8 @@ impl Shape {
     ///
     /// Slots, buckets and window come from `docs/line-filter.md`, "Shapes": the most slots that
     /// leave a window in which no insertion is refused.
-    pub(crate) const fn of(planes: usize) -> Option<Self> {
+    #[must_use]
+    pub const fn of(planes: usize) -> Option<Self> {
         let (slots, buckets, keys_per_1000_lines) = match planes {
             1 => (44, 40, 41_000),
             2 => (40, 40, 37_200),

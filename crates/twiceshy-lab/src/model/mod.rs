@@ -10,6 +10,7 @@
 //! | [`telescoping`] | selectors, their entropy and code, spent blocks | Lee et al. 4 |
 //! | [`extension`] | the same for extensions | Lee et al. 5, C.4 |
 //! | [`broom`] | space and sizes | Bender et al. 4, 5 |
+//! | [`drift`] | how far the windows of a line filter drift | `docs/line-filter.md` |
 //! | [`information`] | the least memory of any filter | |
 //!
 //! The formulas above are for long runs of uniform queries. Runs of any length, with uniform or
@@ -21,6 +22,7 @@
 //! | [`cell`] | one cell or bin whose key changes its fingerprint |
 //! | [`cuckooing`] | a key that moves, and drives others out |
 //! | [`block`] | one block of 64 slots with its budget |
+//! | [`line`] | one line of a line filter with its groups and selectors |
 //! | [`sweep`] | a broom filter that rehashes as it adapts, as a mean field |
 //! | [`poisson`] | Poisson numbers |
 
@@ -30,8 +32,10 @@ pub mod cell;
 pub mod cost;
 pub mod cuckooing;
 pub mod cyclic;
+pub mod drift;
 pub mod extension;
 pub mod information;
+pub mod line;
 pub mod poisson;
 pub mod popularity;
 pub mod support;

@@ -15,6 +15,7 @@
 //! | cuckooing | a key that collides in every table; and everything once an adaptation brings more than one false positive |
 //! | telescoping, extension | a block whose budget is spent |
 //! | telescoping with `spent=reseed`, uncompressed, broom | nothing: the rate of a first pass is sustained |
+//! | line | nothing: a line is redrawn; the rate of a first pass in groups that have adapted is sustained |
 //!
 //! Against the measurements of `docs/papers.md` (249,036 keys, 11-bit cells, 8-bit
 //! remainders) and of the papers' own filters: the first survivors appear at 10 to 20
@@ -25,6 +26,7 @@
 use twiceshy_filters::Spec;
 use twiceshy_filters::internals::block_code;
 
+use crate::model::line::Lines;
 use crate::model::poisson::Poisson;
 use crate::model::telescoping::{SLOTS, overflow, slot_selectors};
 use crate::model::{cuckooing, extension};
@@ -78,8 +80,18 @@ pub fn unfixable(spec: &Spec, keys: f64, load: f64, absent: f64) -> f64 {
             let blocks = keys / (SLOTS as f64 * load);
             blocks * overflow(&slot, bits, code.budget.into())
         }
-        Spec::Uncompressed(_) | Spec::Broom(_) => 0.0,
+        Spec::Uncompressed(_) | Spec::Broom(_) | Spec::Line(_) => 0.0,
         _ => keys * absent * spec.first_pass_rate(load),
+    }
+}
+
+/// The false-positive rate of queries that were never made before, of a filter that an adversary
+/// has adapted as it likes but not broken.
+#[must_use]
+pub fn sustained(spec: &Spec, load: f64) -> f64 {
+    match spec {
+        Spec::Line(_) => Lines::new(number(spec, "f"), load).first_pass(1.0),
+        _ => spec.first_pass_rate(load),
     }
 }
 
@@ -124,7 +136,7 @@ mod tests {
 
     #[test]
     fn some_filters_hold() {
-        for text in ["telescoping:f=8,spent=reseed", "uncompressed:f=8", "broom:f=8"] {
+        for text in ["telescoping:f=8,spent=reseed", "uncompressed:f=8", "broom:f=8", "line"] {
             let spec: Spec = text.parse().expect(text);
             assert_eq!(breaks_at(&spec, 249_036.0, 0.95), None, "{text}");
         }

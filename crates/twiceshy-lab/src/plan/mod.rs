@@ -157,7 +157,8 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Ch
     choice.reads_per_query = prediction.reads;
     if question.hostile {
         choice.breaks_at = hostile::breaks_at(&spec, question.keys as f64, load);
-        let sustained = if choice.survives(question) { first_pass_rate } else { 1.0 };
+        let survives = choice.survives(question);
+        let sustained = if survives { hostile::sustained(&spec, load) } else { 1.0 };
         choice.reads_per_query = prediction.reads / prediction.rate * sustained;
         choice.rate = sustained;
     }

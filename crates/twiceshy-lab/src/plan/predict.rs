@@ -8,6 +8,7 @@
 //! | cuckooing | [`cuckooing`] |
 //! | telescoping, uncompressed, extension | [`block`](crate::model::block) |
 //! | broom | [`sweep`] |
+//! | line | [`line`](crate::model::line) |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/models.rs` compares them with the filters.
@@ -19,6 +20,7 @@ use crate::model::block::{Block, SlotStates};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};
 use crate::model::cuckooing;
 use crate::model::cyclic::joint;
+use crate::model::line::Lines;
 use crate::model::popularity::Popularity;
 use crate::model::swapping::Swapping;
 use crate::model::sweep::{self, Quotients};
@@ -99,6 +101,14 @@ pub fn predict(spec: &Spec, load: f64, stream: &Stream) -> Prediction {
             };
             let rate = sweep::rate(epsilon, load, *absent, popularity, swept, quotients);
             Prediction { rate, reads: rate * (1.0 + sweeps) }
+        }
+        Spec::Line(_) => {
+            let lines = Lines::new(number(spec, "f"), load);
+            let outcome = lines.play(*absent, popularity, Effort::USUAL, SEED);
+            // Slots of one run may collide together.
+            let rate = -(-outcome.rate.mean).exp_m1();
+            // The keys of a line that is redrawn are one further read.
+            Prediction { rate, reads: rate + outcome.redrawn }
         }
         _ => {
             let rate = spec.first_pass_rate(load);

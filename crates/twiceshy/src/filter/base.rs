@@ -81,7 +81,7 @@ impl Base {
         match self {
             Base::Line(filter) => filter.contains(digest),
             Base::Plain(filter) => filter.contains(digest),
-            Base::Rsqf(filter) => filter.contains(digest),
+            Base::Rsqf(filter) => rsqf_contains(filter, digest),
         }
     }
 
@@ -149,6 +149,12 @@ impl Base {
             }
         })
     }
+}
+
+/// Out of line, so that queries of the default kind stay in registers.
+#[inline(never)]
+fn rsqf_contains(filter: &Rsqf, digest: Digest) -> bool {
+    filter.contains(digest)
 }
 
 /// An empty filter with bins to spare.
