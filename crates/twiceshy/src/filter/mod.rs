@@ -58,8 +58,8 @@ pub use stats::Stats;
 /// removes its exception.
 ///
 /// Exceptions help with skewed traffic and repeats: on seven recorded traces, with a tenth of
-/// the keys stored, the default filter caused 173 wasted reads per million misses where a static
-/// filter of the same memory (13.1 bits per key) caused 1,905. With 12.5 bits per key it was 472
+/// the keys stored, the default filter caused 153 wasted reads per million misses where a static
+/// filter of the same memory (13.0 bits per key) caused 1,343. With 12.5 bits per key it was 419
 /// and 3,133. (Geometric means; `cargo run -p twiceshy-lab --example exceptions`.)
 ///
 /// **They do not protect against an attacker** who collects more false positives than the table
