@@ -18,9 +18,9 @@ use twiceshy_lab::compression::Compression;
 
 const SECRETS: u8 = 5;
 
-/// The memory of both filters: one for which a `Filter` has fingerprints of 11 bits, and that
-/// of the default, which has 12.
-const BITS_PER_KEY: [f64; 2] = [12.5, 13.14];
+/// The memory of both filters: one for which a `Filter` is a plain one with fingerprints of 11
+/// bits, and that of the default, which is a line filter.
+const BITS_PER_KEY: [f64; 2] = [12.5, 13.0];
 
 /// One key in so many is stored.
 const STORED: u64 = 10;

@@ -17,7 +17,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
 
     // The publisher has the list.
     let hosts: Vec<String> = (0..10_000).map(|number| format!("ads{number}.example")).collect();
-    let mut filter = Filter::builder().capacity(hosts.len()).rate(0.002).build()?;
+    let mut filter = Filter::builder().capacity(hosts.len()).rate(0.001).build()?;
     filter.extend(&hosts);
 
     // Some hosts must not be blocked by mistake: ask for them, and say what was wrong.

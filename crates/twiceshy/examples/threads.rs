@@ -16,7 +16,7 @@ use twiceshy::Filter;
 pub fn main() -> Result<(), Box<dyn Error>> {
     // Stands for a database.
     let stored: Arc<HashSet<u64>> = Arc::new((0..100_000).collect());
-    let mut filter = Filter::builder().capacity(stored.len()).rate(0.002).build()?;
+    let mut filter = Filter::builder().capacity(stored.len()).rate(0.001).build()?;
     filter.extend(stored.iter());
 
     // Where nothing is inserted or adapted, `Arc<Filter>` is enough: lookups take `&self`.

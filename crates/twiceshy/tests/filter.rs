@@ -13,6 +13,8 @@ use random::Random;
 use twiceshy::filter::{DEFAULT_RATE, Kind};
 use twiceshy::{Filter, Frozen, KeyHasher};
 
+const KINDS: [Kind; 3] = [Kind::Line, Kind::Plain, Kind::Rsqf];
+
 fn hasher(seed: u8) -> KeyHasher {
     KeyHasher::keyed([seed; 16])
 }
@@ -21,11 +23,11 @@ fn hasher(seed: u8) -> KeyHasher {
 fn filters() -> Vec<(String, Filter)> {
     let mut filters = Vec::new();
     for capacity in [1, 3, 20, 150] {
-        for rate in [0.9, 0.2, 0.01] {
+        for rate in [0.9, 0.2, 0.01, DEFAULT_RATE] {
             for exceptions in [0.0, 0.01, 8.0, 200.0] {
                 let builder = Filter::builder().capacity(capacity).rate(rate);
                 let builder = builder.exceptions(exceptions).hasher(hasher(3));
-                for kind in [Kind::Plain, Kind::Rsqf] {
+                for kind in KINDS {
                     let filter = builder.clone().kind(kind).build().expect("good numbers");
                     let sizes = format!("capacity {capacity}, rate {rate}");
                     filters.push((format!("{kind:?}, {sizes}, exceptions {exceptions}"), filter));
@@ -85,8 +87,8 @@ fn a_stored_key_is_never_denied() {
             }
         }
         let stats = filter.stats();
-        // Of 1,800 queries at the least rate, 18 are wrong once it is full.
-        assert!(fixed > 0 || stats.exceptions_room == 0 || name.contains("rate 0.01"), "{name}");
+        // Of 1,800 queries at a rate of 0.01, 18 are wrong once it is full, and fewer at less.
+        assert!(fixed > 0 || stats.exceptions_room == 0 || name.contains("rate 0.0"), "{name}");
         assert!(stats.exceptions <= stats.exceptions_room, "{name}");
         // Frozen, it answers the same.
         let keys: Vec<u64> = (0..4000).collect();
@@ -109,9 +111,8 @@ fn a_stored_key_is_never_denied() {
 #[test]
 fn the_rate_is_kept_also_by_a_chain() {
     const ASKED: u64 = 200_000;
-    let rates = [0.9, 0.5, 0.25, 0.1, 0.01, DEFAULT_RATE];
-    let kinds = [Kind::Plain, Kind::Rsqf];
-    for (kind, rate) in kinds.into_iter().flat_map(|kind| rates.map(|rate| (kind, rate))) {
+    let rates = [0.9, 0.5, 0.25, 0.1, 0.01, 0.007, DEFAULT_RATE, 0.001, 0.0005];
+    for (kind, rate) in KINDS.into_iter().flat_map(|kind| rates.map(|rate| (kind, rate))) {
         for (times, capacity) in [(1, 30_000), (33, 1000)] {
             let builder = Filter::builder().capacity(capacity).rate(rate).hasher(hasher(1));
             let mut filter = builder.kind(kind).build().expect("good numbers");

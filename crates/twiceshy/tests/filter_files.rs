@@ -19,7 +19,11 @@ fn stored() -> Vec<Vec<u8>> {
 
 /// A chain, with exceptions.
 fn filter(kind: Kind) -> Filter {
-    let builder = Filter::builder().kind(kind).capacity(20).rate(0.2).exceptions(100.0);
+    filter_of_rate(kind, 0.2)
+}
+
+fn filter_of_rate(kind: Kind, rate: f64) -> Filter {
+    let builder = Filter::builder().kind(kind).capacity(20).rate(rate).exceptions(100.0);
     let mut filter = builder.hasher(KeyHasher::keyed(*b"a golden secret.")).build().expect("good");
     filter.extend(stored());
     for key in 1000..1040u64 {
@@ -78,6 +82,20 @@ fn a_quotient_filter_of_every_version_loads() {
     let bytes = golden("v1-filter-rsqf.twiceshy", || filter(Kind::Rsqf).to_bytes());
     let loaded = Filter::from_bytes(&bytes).expect("a file of an old version");
     loaded.check().expect("all in order");
+    assert!(loaded.to_bytes() == bytes, "what was read is written again");
+    assert!(stored().iter().all(|key| loaded.contains(key)));
+    assert!(!(1000..1040).any(|key| loaded.contains(key)));
+}
+
+/// A chain that begins with lines and goes on with longer fingerprints of another kind.
+#[test]
+fn a_line_filter_of_every_version_loads() {
+    let make = || filter_of_rate(Kind::Line, 0.005).to_bytes();
+    let bytes = golden("v1-filter-line.twiceshy", make);
+    assert!(bytes == make(), "a new filter has the bytes of an old one");
+    let loaded = Filter::from_bytes(&bytes).expect("a file of an old version");
+    loaded.check().expect("all in order");
+    assert_eq!(loaded.stats().layers, 5);
     assert!(loaded.to_bytes() == bytes, "what was read is written again");
     assert!(stored().iter().all(|key| loaded.contains(key)));
     assert!(!(1000..1040).any(|key| loaded.contains(key)));

@@ -57,8 +57,8 @@ fn weigh_all(filter: &Filter, when: &str) {
 /// The only test here: the counts are the whole process's.
 #[test]
 fn stats_have_every_byte() {
-    for exceptions in [0.0, 0.25, 0.5, 30.0] {
-        let builder = Filter::builder().capacity(1000).rate(0.02).exceptions(exceptions);
+    for (rate, exceptions) in [(0.02, 0.0), (0.02, 0.25), (0.002, 0.5), (0.004, 30.0)] {
+        let builder = Filter::builder().capacity(1000).rate(rate).exceptions(exceptions);
         let mut filter = builder.build().expect("good numbers");
         weigh_all(&filter, "empty");
         for (number, when) in [(1000, "full"), (1001, "of two"), (9000, "grown")] {
@@ -74,7 +74,7 @@ fn stats_have_every_byte() {
     }
     let filter: Filter = (0..1_000_000).collect();
     let stats = filter.stats();
-    assert!(stats.bits_per_key() < 13.2, "{stats:?}");
+    assert!(stats.bits_per_key() < 13.05, "{stats:?}");
     weigh(filter, stats, "the default of a million keys");
     // What `Builder::bits_per_key` does not count.
     let smallest = Filter::new(1).expect("a capacity").stats();

@@ -9,7 +9,8 @@ use twiceshy::guard::{GuardOptions, MemoryStore};
 use twiceshy_filters::KeyHasher;
 
 /// As large as people use them: beside a filter of 2 bits a key any list is large.
-const SPECS: [&str; 7] = [
+const SPECS: [&str; 8] = [
+    "line",
     "telescoping:f=8,spent=reseed",
     "uncompressed:f=8",
     "extension:f=8",

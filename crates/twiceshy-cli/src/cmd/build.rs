@@ -77,7 +77,7 @@ pub struct Args {
     #[arg(long, value_name = "LIST", conflicts_with = "spec")]
     never: Option<PathBuf>,
 
-    /// With --frozen or --never: share of absent keys that may be answered "maybe" [default: 0.002]
+    /// With --frozen or --never: share of absent keys that may be answered "maybe" [default: 0.0022]
     #[arg(long, conflicts_with = "spec")]
     rate: Option<f64>,
 

@@ -75,11 +75,13 @@ impl Build for LineFilter {
 }
 
 impl Grow for LineFilter {
+    /// As if each line were a block of 64 slots.
     fn layout(&self) -> Option<Layout> {
         Some(Layout {
             start: self.table.lines.as_ptr().addr(),
             quotients: 64 * self.table.count,
             stride: size_of::<Line>(),
+            slots: 0,
         })
     }
 

@@ -81,15 +81,20 @@ pub struct Layout {
     pub quotients: usize,
     /// Bytes of a block.
     pub stride: usize,
+    /// Where the slots begin in a block; 0 for blocks of one cache line, which have all in one
+    /// place.
+    pub slots: usize,
 }
 
 impl Layout {
     /// The addresses of a quotient's metadata and of its own slot, where its run is if no
-    /// earlier one is in the way. The second is right for remainders of a byte only.
+    /// earlier one is in the way; just the first for blocks of one cache line. The second is
+    /// right for remainders of a byte only.
     #[inline(always)]
-    pub fn addresses(self, quotient: usize) -> [usize; 2] {
+    pub fn addresses(self, quotient: usize) -> impl Iterator<Item = usize> {
         let block = self.start.wrapping_add((quotient / SLOTS).wrapping_mul(self.stride));
-        [block, block.wrapping_add(REMAINDERS + quotient % SLOTS)]
+        let slot = block.wrapping_add(self.slots + quotient % SLOTS);
+        core::iter::once(block).chain((self.slots != 0).then_some(slot))
     }
 }
 
@@ -384,7 +389,12 @@ impl Blocks {
 
     /// Where the blocks are now, with so many quotients.
     pub(crate) fn layout(&self, quotients: usize) -> Layout {
-        Layout { start: self.bytes.as_ptr().addr(), quotients, stride: self.stride }
+        Layout {
+            start: self.bytes.as_ptr().addr(),
+            quotients,
+            stride: self.stride,
+            slots: REMAINDERS,
+        }
     }
 
     /// Prefetches a slot and its metadata.

@@ -47,10 +47,9 @@ pub enum Kind {
     /// | 12 | 16.9 | 0.00019 |
     /// | 16 | 22.6 | 0.0000096 |
     ///
-    /// Between them and beyond them a cuckoo filter takes its place wherever that is clearly
-    /// better: at least an eighth smaller for the rate that was asked for (from a rate of 0.008
-    /// on, and below most of 0.0002), or with at most a fourth of the rate for the bits per key
-    /// that were asked for.
+    /// A cuckoo filter takes its place where that is clearly better: at least an eighth smaller
+    /// for the rate that was asked for (from a rate of 0.008 on, and for most below 0.0002), or
+    /// with at most a fourth of the rate for the bits per key that were asked for.
     #[default]
     Line,
     /// The cuckoo filter, of any size: 12.6 bits per key for a rate of 0.002. A lookup reads two

@@ -11,7 +11,9 @@ use super::allocations::measured;
 use super::mutation::{Choices, block, mutate, push_block};
 
 /// Kind, capacity, rate and exceptions of the filters: single ones and chains.
-pub const FILTERS: [(Kind, usize, f64, f64); 6] = [
+pub const FILTERS: [(Kind, usize, f64, f64); 8] = [
+    (Kind::Line, 20, 0.005, 30.0),
+    (Kind::Line, 150, 0.0008, 0.5),
     (Kind::Plain, 200, 0.01, 0.5),
     (Kind::Plain, 20, 0.3, 30.0),
     (Kind::Plain, 1, 0.1, 100.0),

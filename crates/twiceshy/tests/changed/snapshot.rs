@@ -15,7 +15,8 @@ use super::allocations::measured;
 use super::mutation::{Choices, block, mutate, push_block};
 
 /// The filters that a guard can have.
-pub const SPECS: [&str; 9] = [
+pub const SPECS: [&str; 10] = [
+    "line",
     "telescoping:f=3,spent=reseed",
     "telescoping:f=2,budget=24",
     "uncompressed:f=3",
