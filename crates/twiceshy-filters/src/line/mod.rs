@@ -46,6 +46,8 @@ mod made;
 mod params;
 mod shape;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
