@@ -519,3 +519,6 @@ impl Writing {
         self.line
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,8 @@ mod made;
 mod params;
 mod shape;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
