@@ -122,7 +122,7 @@ impl Table {
         let own = usize::from(chain.steps == 0);
         let mut excess = (line.used(shape) + chain.slots + own).saturating_sub(shape.slots);
         let mut too_long = (line.window() + got).saturating_sub(MOST_BUCKETS);
-        let last = line.window() - 1;
+        let window = line.window();
         let (mut buckets, mut slots) = (0, 0);
         let mut hand_on = |len: usize, index: usize| {
             if excess == 0 && too_long == 0 {
@@ -135,13 +135,13 @@ impl Table {
             slots += len;
             true
         };
-        let mut lengths = line.lengths(shape);
+        let lengths = line.lengths(shape);
         match chain.side {
             Side::Right => {
-                (0..=last).rev().zip(lengths.rev()).all(|(index, len)| hand_on(len, index));
+                (0..window).rev().zip(lengths.rev()).all(|(index, len)| hand_on(len, index));
             }
             Side::Left => {
-                (0..=last).all(|index| hand_on(lengths.next().expect("a bucket"), index));
+                (0..window).zip(lengths).all(|(index, len)| hand_on(len, index));
             }
         }
         if excess > 0 || too_long > 0 {

@@ -57,10 +57,14 @@ impl Growing {
         growing
     }
 
+    /// The least number of lines that there are ahead of the frontier, and behind it.
+    pub(super) fn least_lines(&self) -> usize {
+        (self.table.home(self.frontier).line + LINES_AHEAD).min(self.table.count)
+    }
+
     /// Makes lines until there are enough ahead of the frontier.
     fn make_lines(&mut self) {
-        let table = &mut self.table;
-        let needed = (table.home(self.frontier).line + LINES_AHEAD).min(table.count);
+        let (needed, table) = (self.least_lines(), &mut self.table);
         if table.lines.len() < needed {
             let len = (needed + LINES_AT_A_TIME).min(table.count);
             table.lines.resize(len, Line::empty(table.epoch, &table.shape));

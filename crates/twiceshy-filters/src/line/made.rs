@@ -44,14 +44,20 @@ impl Build for LineFilter {
                 return Err(Error::format("its frontier is not where a line starts"));
             };
             table.last = before(frontier);
-            filter.growing = Some(Box::new(Growing { table, capacity: larger, frontier }));
+            let growing = Growing { table, capacity: larger, frontier };
+            if growing.table.lines.len() < growing.least_lines() {
+                return Err(Error::format("lines are missing where its frontier is"));
+            }
+            filter.growing = Some(Box::new(growing));
         } else if filter.table.lines.len() != filter.table.count || filter.table.first > 0 {
             return Err(Error::format("lines are missing in a filter that does not grow"));
         }
         reader.finish()?;
-        let cells = filter.stats().cells;
-        if !(1..=cells).contains(&capacity) || larger > cells {
-            return Err(Error::format(format!("{cells} slots have no capacity of {capacity}")));
+        let slots = |table: &Table| table.count * table.shape.slots;
+        let is_possible = (1..=slots(&filter.table)).contains(&capacity)
+            && filter.growing.as_ref().is_none_or(|growing| larger <= slots(&growing.table));
+        if !is_possible {
+            return Err(Error::format(format!("its lines have no capacity of {capacity}")));
         }
         Ok(filter)
     }

@@ -229,6 +229,25 @@ fn every_guard_agrees_with_a_map() {
     }
 }
 
+/// The same with line filters, whose fingerprints are too long for many false positives.
+#[test]
+fn every_guard_of_a_line_filter_agrees_with_a_map() {
+    for (which, text) in ["line", "line:f=12"].iter().enumerate() {
+        let mut sum = GuardStats::default();
+        for play in 0..8 {
+            let capacity = [1, 8, 60, 300][play % 4];
+            let seed = (which * 100 + play) as u64;
+            let mut play = Play::new(options(text, capacity, (play / 2 % 4) as u32), seed);
+            for _ in 0..3000 {
+                play.step();
+            }
+            play.check();
+            add(&mut sum, &play.guard.stats());
+        }
+        assert!(sum.growths > 8 && sum.postponed == 0, "{text}: {sum:?}");
+    }
+}
+
 /// From room for a few keys to thousands, one by one: also filters of partial keys
 /// whose fingerprints are too short for the load that they were made for.
 #[test]

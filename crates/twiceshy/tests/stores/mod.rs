@@ -17,8 +17,6 @@ pub const SPECS: &[&str] = &[
     "telescoping:f=4,budget=16,spent=reseed",
     "uncompressed:f=2",
     "extension:f=2,budget=24",
-    "line",
-    "line:f=12",
     "broom:f=2",
     "broom:f=4,sweep=16,ghosts=0",
     "rsqf:f=3",
