@@ -32,11 +32,12 @@ fn filled(bits: u32, keys: u32) -> LineFilter {
     filter
 }
 
-/// The 64 bytes of each line (`docs/format.md`): all but the checksum at the end of a file.
+/// The 64 bytes of each line (`docs/format.md`): all but the capacity of a larger table, which there
+/// is none of, and the checksum at the end of a file.
 fn lines(filter: &LineFilter) -> Vec<[u8; 64]> {
     let file = filter.save();
     let count = filter.stats().cells / LineShape::of(planes(filter)).expect("a shape").slots;
-    let end = file.len() - 8;
+    let end = file.len() - 16;
     let (lines, rest) = file[end - 64 * count..end].as_chunks();
     assert!(rest.is_empty());
     lines.to_vec()
