@@ -29,7 +29,7 @@ pub struct Trace {
 const STORED: u64 = 10;
 
 /// Who gets the same memory. The filter may waste no more reads than the first, and below
-/// [`SMALL`] bits per key no more than the second.
+/// `SMALL` bits per key no more than the second.
 pub const OPPONENTS: [&str; 4] = ["telescoping-reseed", "swapping", "cuckooing", "rsqf"];
 const SMALL: f64 = 13.0;
 

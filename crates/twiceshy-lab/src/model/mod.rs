@@ -22,7 +22,7 @@
 //! | [`cell`] | one cell or bin whose key changes its fingerprint |
 //! | [`cuckooing`] | a key that moves, and drives others out |
 //! | [`block`] | one block of 64 slots with its budget |
-//! | [`line`] | one line of a line filter with its groups and selectors |
+//! | [`mod@line`] | one line of a line filter with its groups and selectors |
 //! | [`sweep`] | a broom filter that rehashes as it adapts, as a mean field |
 //! | [`poisson`] | Poisson numbers |
 

@@ -242,6 +242,7 @@ fn every_guard_of_a_line_filter_agrees_with_a_map() {
                 play.step();
             }
             play.check();
+            add(&mut sum, &play.before);
             add(&mut sum, &play.guard.stats());
         }
         assert!(sum.growths > 8 && sum.postponed == 0, "{text}: {sum:?}");
