@@ -46,8 +46,6 @@ mod made;
 mod params;
 mod shape;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};

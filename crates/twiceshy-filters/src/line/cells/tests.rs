@@ -7,11 +7,14 @@ use super::*;
 use crate::digest::Digest;
 use crate::line::fingerprint::Hash;
 use crate::line::lanes::Portable;
-use crate::line::tests::shapes;
 use crate::rng::Rng;
 
 /// The number of operations of a long history, in all shapes together.
 const LONG: usize = if cfg!(miri) { 500 } else { 60_000 };
+
+pub(in crate::line) fn shapes() -> Vec<Shape> {
+    (0..=MOST_PLANES).filter_map(Shape::of).collect()
+}
 
 /// The slots of a bucket: a remainder each, and a bit each in every plane. In a group that has
 /// adapted, those of the first plane are the bits of the selector, the lowest first.
