@@ -81,6 +81,10 @@ impl Twin {
 
     fn all_with<const K: usize>() -> alloc::vec::Vec<Self> {
         let portable = portable::twin::<K>();
+        #[cfg_attr(
+            not(all(target_arch = "x86_64", feature = "std", not(miri))),
+            expect(unused_mut, reason = "there is no other twin")
+        )]
         let mut twins = alloc::vec![portable];
         #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
         twins.extend(x86::twins::<K>());
