@@ -36,12 +36,12 @@
 //! keys and `A` adaptations the probability that this ever happens is at most
 //!
 //! ```text
-//! N * A / (sets * 2^96)  <=  512 * A / (b * 2^96)       with b bits of table per key
+//! N * A / (sets * 2^96)  <=  544 * A / (b * 2^96)       with b bits of table per key
 //! ```
 //!
-//! because `b` bits per key are at least `N * b / 512` sets. It depends on the number of
-//! adaptations only: for 10^9 of them it is 1.3 * 10^-17 with half a bit per key, 2.6 * 10^-17
-//! with a quarter, and 6.5 * 10^-16 with [`LEAST_BITS`], the smallest table. (Equal
+//! because `b` bits per key are at least `N * b / 544` sets. It depends on the number of
+//! adaptations only: for 10^9 of them it is 1.4 * 10^-17 with half a bit per key, 2.7 * 10^-17
+//! with a quarter, and 6.9 * 10^-16 with [`LEAST_BITS`], the smallest table. (Equal
 //! digests of two keys add 3 * 10^-21 for 10^9 keys.) How many entries the table has at
 //! once does not matter: those that were pushed out are counted too.
 
@@ -62,7 +62,8 @@ pub(crate) const ENTRY_BITS: u32 = 96;
 const SLOTS: usize = 5;
 const WORDS: usize = 3;
 const ENTRY_BYTES: usize = WORDS * size_of::<u32>();
-const SET_BITS: f64 = (size_of::<Set>() * 8) as f64;
+/// A set and its number in the index.
+const SET_BITS: f64 = ((size_of::<Set>() + size_of::<u32>()) * 8) as f64;
 
 /// Where a new entry comes in a set.
 const MIDDLE: u32 = 2;

@@ -70,7 +70,7 @@ pub use stats::Stats;
 /// **Report absent keys only.** The filter cannot tell a stored key from an absent one, and
 /// `adapt` of a stored key hides it until it is inserted again or its exception is pushed
 /// out. The exception of one key hides no other: the probability that this ever happens to
-/// any of 10^9 stored keys within 10^9 adaptations is below 10^-15 (1.3 * 10^-17 with half a
+/// any of 10^9 stored keys within 10^9 adaptations is below 10^-15 (1.4 * 10^-17 with half a
 /// bit per key).
 ///
 /// # More keys than its capacity

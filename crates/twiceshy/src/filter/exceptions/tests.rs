@@ -79,8 +79,8 @@ fn a_table_of_no_bits_has_no_room() {
     assert!(!table.insert(digest(1)) && !table.hit(digest(1)) && !table.remove(digest(1)));
     assert_eq!((table.room(), table.bytes()), (0, 0));
     assert_eq!(Exceptions::<ENTRY_BITS>::new(1, LEAST_BITS).room(), SLOTS);
-    assert_eq!(Exceptions::<ENTRY_BITS>::new(1024, 0.5).room(), SLOTS);
-    assert_eq!(Exceptions::<ENTRY_BITS>::new(1025, 0.5).room(), 2 * SLOTS);
+    assert_eq!(Exceptions::<ENTRY_BITS>::new(1088, 0.5).room(), SLOTS);
+    assert_eq!(Exceptions::<ENTRY_BITS>::new(1089, 0.5).room(), 2 * SLOTS);
 }
 
 /// Readers that all move entries of one set leave a permutation of the same slots, and each
@@ -157,6 +157,6 @@ fn empty_sets_of_a_file_take_no_memory_until_they_are_used() {
 fn entries_are_long_enough() {
     let hidden = |bits: f64| SET_BITS * 1e9 / (bits * f64::from(ENTRY_BITS).exp2());
     assert!(hidden(LEAST_BITS) < 1e-15);
-    assert!((hidden(0.5) / 1.3e-17 - 1.0).abs() < 0.01);
-    assert!((hidden(0.25) / 2.6e-17 - 1.0).abs() < 0.01);
+    assert!((hidden(0.5) / 1.4e-17 - 1.0).abs() < 0.03);
+    assert!((hidden(0.25) / 2.7e-17 - 1.0).abs() < 0.03);
 }
