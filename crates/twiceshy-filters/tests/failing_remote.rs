@@ -11,6 +11,7 @@ use twiceshy_filters::broom::{Broom, FaithfulBroom};
 use twiceshy_filters::cuckoo::{
     Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping, Varying,
 };
+use twiceshy_filters::line::LineFilter;
 use twiceshy_filters::quotient::{Extending, Rsqf, Telescoping, Uncompressed};
 use twiceshy_filters::remote::{Indexed, MemoryIndex, MemoryMirror, MemorySet, Mirror, Ordered};
 use twiceshy_filters::{Adapted, DigestFilter, Error};
@@ -105,6 +106,7 @@ fn a_failed_access_changes_nothing() {
                 ordered(made::<Uncompressed>(&named("uncompressed:"), 100), random),
                 ordered(made::<Extending>(&named("extension:budget=16,"), 100), random),
                 ordered(made::<Broom>(&named("broom:"), 100), random),
+                ordered(made::<LineFilter>(&format!("line:f={},full={full}", 8 + f), 100), random),
                 indexed(made::<FaithfulBroom>(&named("broom:form=faithful,"), 100), random),
             ];
             // The test proves nothing where the remote never failed.

@@ -138,7 +138,7 @@ fn the_rate_is_kept_also_by_a_chain() {
     }
 }
 
-/// The default table of a full filter of 20,000 keys holds 100 exceptions. When it is full, a
+/// The default table of a full filter of 20,000 keys holds 95 exceptions. When it is full, a
 /// key that is asked for all the time is read once, whatever else comes by.
 #[test]
 fn exceptions_in_use_survive_a_scan() {
@@ -149,7 +149,7 @@ fn exceptions_in_use_survive_a_scan() {
         ask(&mut filter, scanned);
     }
     let stats = filter.stats();
-    assert!(stats.exceptions > 90 && stats.exceptions_room == 100, "{stats:?}");
+    assert!(stats.exceptions > 85 && stats.exceptions_room == 95, "{stats:?}");
     let hot = (1 << 32..).find(|key: &u64| filter.contains(key)).expect("one in 500");
     let mut reads = 0;
     for scanned in 1 << 50..(1 << 50) + 500_000 {

@@ -7,8 +7,13 @@
 //! adapted        none left above s       the line is redrawn: a new epoch, no group adapted
 //! ```
 //!
-//! A run of `c` slots has a selector of `c` bits. A removal that would lose the highest bit redraws
-//! the line too: any lower selector is one that a false positive was found under.
+//! A run of `c` slots has a selector of `c` bits. Where its keys are too few for a selector, the
+//! run gets *copies*: further slots with the fingerprints of keys that it has already, as long as
+//! its line has slots to spare. Only runs of groups that have adapted have copies, and a change of
+//! hash functions drops them. A run that is written anew also loses the slots of keys that the
+//! remote has lost; they are still counted as keys until the filter is rebuilt or grows.
+
+use alloc::vec::Vec;
 
 use super::cells::{Line, Writing};
 use super::drift::selected;
@@ -25,10 +30,12 @@ use crate::remote::{Ordered, strangers};
 /// and two keys all fail with probability 10^-19.
 const EPOCHS_TRIED: u64 = 8;
 
+/// Lines on either side of a full one that lose their copies.
+const LINES_CLEARED: usize = 32;
+
 /// A line under new hash functions.
 pub(super) struct Redrawn {
     line: Line,
-    len: usize,
     /// Whether the query it is drawn for is told apart.
     avoids: bool,
 }
@@ -50,76 +57,73 @@ impl Table {
         stored: &[Digest],
         remote: &mut dyn Ordered,
     ) -> Result<Adapted> {
-        let shape = self.shape;
-        let run = self.lines[bucket.line].run(Portable, bucket.index, &shape);
+        let run = self.lines[bucket.line].run(Portable, bucket.index, &self.shape);
         let len = run.count_ones() as usize;
         if stored.len() > len {
             return Err(Error::Remote(strangers(len, stored.len())));
         }
-        let Some(next) = self.next_selector(bucket, self.selector(bucket, run), stored, query)
-        else {
-            let redrawn = self.redraw(bucket.line, query, None, remote)?;
-            self.counts.spent += 1;
+        let Some(next) = self.next_selector(bucket, run, stored, query) else {
+            let redrawn = self.redraw(bucket.line, query, remote)?;
             self.counts.adaptations += u64::from(redrawn.avoids);
             let outcome = if redrawn.avoids { Adapted::Fixed } else { Adapted::Unfixed };
             self.replace(bucket.line, redrawn);
             return Ok(outcome);
         };
-        // Slots without a stored key go first: the query may be theirs.
-        for _ in stored.len()..len {
-            let run = self.lines[bucket.line].run(Portable, bucket.index, &shape);
-            self.remove_slot(bucket, run.trailing_zeros() as usize);
-        }
-        if !stored.is_empty() {
-            let first = self.first_bucket(bucket.line);
-            let run = self.lines[bucket.line].run(Portable, bucket.index, &shape);
-            let new = selected(stored, self.lines[bucket.line].epoch(), next, &shape);
-            self.change(bucket.line, |line| {
-                line.adapt_group(bucket.group, first, &shape);
-                line.overwrite(run, &new, &shape);
-            });
-        }
+        self.rewrite(bucket, stored, next);
         self.counts.adaptations += 1;
         Ok(Adapted::Fixed)
     }
 
-    /// The next selector of a run with these keys under which none looks like the query.
+    /// The next selector of a run under which none of its keys looks like the query, and for which
+    /// its line has enough slots.
     fn next_selector(
         &self,
         bucket: Found,
-        selector: u32,
+        run: u64,
         stored: &[Digest],
         query: Digest,
     ) -> Option<u32> {
         if stored.is_empty() {
             return Some(0);
         }
-        let shape = &self.shape;
-        let epoch = self.lines[bucket.line].epoch();
-        let selectors = shape.selectors().min(1 << stored.len().min(16));
-        (selector + 1..selectors).find(|&next| {
-            let fingerprint = |digest| Hash::of(digest, epoch).select(next, shape);
+        let (shape, line) = (&self.shape, &self.lines[bucket.line]);
+        let bits = run.count_ones() as usize + shape.slots - line.used(shape);
+        let selectors = shape.selectors().min(1 << bits.min(16));
+        (self.selector(bucket, run) + 1..selectors).find(|&next| {
+            let fingerprint = |digest| Hash::of(digest, line.epoch()).select(next, shape);
             let query = fingerprint(query);
             !stored.iter().any(|&digest| fingerprint(digest).equals(query, 1, shape))
         })
     }
 
-    /// A line under new hash functions that tell a query apart, perhaps without one of its keys.
-    fn redraw(
-        &self,
-        at: usize,
-        query: Digest,
-        without: Option<Digest>,
-        remote: &mut dyn Ordered,
-    ) -> Result<Redrawn> {
+    /// Writes a run anew: the slots of its keys, copies of them where the selector needs more
+    /// bits, and the selector. Without keys there is no run.
+    pub(super) fn rewrite(&mut self, bucket: Found, digests: &[Digest], selector: u32) {
+        let (shape, first) = (self.shape, self.first_bucket(bucket.line));
+        let epoch = self.lines[bucket.line].epoch();
+        let bits = (u32::BITS - selector.leading_zeros()) as usize;
+        let slots = if digests.is_empty() { 0 } else { digests.len().max(bits) };
+        let with_copies: Vec<Digest> = digests.iter().copied().cycle().take(slots).collect();
+        let new = selected(&with_copies, epoch, selector, &shape);
+        self.change(bucket.line, |line| {
+            line.adapt_group(bucket.group, first, &shape);
+            line.resize(bucket.index, slots, &shape);
+            if slots > 0 {
+                line.overwrite(line.run(Portable, bucket.index, &shape), &new, &shape);
+            }
+        });
+    }
+
+    /// A line under new hash functions that tell a query apart.
+    fn redraw(&self, at: usize, query: Digest, remote: &mut dyn Ordered) -> Result<Redrawn> {
         let (shape, old) = (&self.shape, &self.lines[at]);
         let first = self.first_bucket(at);
-        let mut digests = self.digests(self.buckets(at), remote)?;
-        digests.retain(|&digest| Some(digest) != without);
+        let digests = self.digests(self.buckets(at), remote)?;
         if digests.len() > old.used(shape) {
             return Err(Error::Remote(strangers(old.used(shape), digests.len())));
         }
-        let index = |digest: Digest| self.home(digest).number(shape) - first;
+        // That of a query from elsewhere is none that there is.
+        let index = |digest: Digest| self.home(digest).number(shape).wrapping_sub(first);
         let draw = |epoch: Epoch| {
             let fingerprint = |digest| Hash::of(digest, epoch).select(0, shape);
             let (query_index, query) = (index(query), fingerprint(query));
@@ -130,7 +134,7 @@ impl Table {
                 avoids &= index != query_index || !own.equals(query, 0, shape);
                 writing.push(index, own, shape);
             }
-            Redrawn { line: writing.finish(shape), len: digests.len(), avoids }
+            Redrawn { line: writing.finish(shape), avoids }
         };
         // What only the owner of the secret knows decides, and another number each time: with the
         // same one for the same query, an adversary would lead a line round in a circle.
@@ -143,41 +147,52 @@ impl Table {
     }
 
     fn replace(&mut self, at: usize, redrawn: Redrawn) {
-        self.counts.len -= self.lines[at].used(&self.shape) - redrawn.len;
+        self.counts.spent += 1;
         self.change(at, |line| *line = redrawn.line);
     }
 
-    /// The line that a removal leaves behind, where the run's selector would lose a bit.
+    /// Makes room for a digest where there is none: redraws the lines around its own that have
+    /// copies. Whether there were any. They stay redrawn if the insertion fails after all.
+    pub(super) fn drop_copies(&mut self, digest: Digest, remote: &mut dyn Ordered) -> Result<bool> {
+        let (own, mut dropped) = (self.find(digest).line, false);
+        let first = self.first.max(own.saturating_sub(LINES_CLEARED));
+        for at in first..self.lines.len().min(own + LINES_CLEARED + 1) {
+            if self.lines[at].states() != 0 {
+                let redrawn = self.redraw(at, digest, remote)?;
+                if redrawn.line.used(&self.shape) < self.lines[at].used(&self.shape) {
+                    self.replace(at, redrawn);
+                    dropped = true;
+                }
+            }
+        }
+        Ok(dropped)
+    }
+
+    /// The keys of a bucket whose group has adapted, for a removal; `None` for another bucket.
     pub(super) fn plan_removal(
         &self,
         bucket: Found,
         digest: Digest,
         remote: &mut dyn Ordered,
-    ) -> Result<Option<Redrawn>> {
+    ) -> Result<Option<Vec<Digest>>> {
         if !self.is_adapted(bucket) {
             return Ok(None);
         }
         let run = self.lines[bucket.line].run(Portable, bucket.index, &self.shape);
-        let left = run.count_ones() - 1;
-        if left == 0 || u64::from(self.selector(bucket, run)) < 1 << left {
-            return Ok(None);
-        }
-        self.redraw(bucket.line, digest, Some(digest), remote).map(Some)
+        let number = self.home(digest).number(&self.shape);
+        self.digests_of_bucket(number, run.count_ones() as usize, remote).map(Some)
     }
 
-    /// Removes a digest from its bucket, which has a slot like its own and whose group has adapted.
-    pub(super) fn take(&mut self, bucket: Found, digest: Digest, redrawn: Option<Redrawn>) {
-        if let Some(redrawn) = redrawn {
-            self.replace(bucket.line, redrawn);
-        } else {
-            let slot = self.matches(bucket, digest).trailing_zeros();
-            let line = &self.lines[bucket.line];
-            let epoch = line.epoch().byte();
-            let selector = self.selector(bucket, line.run(Portable, bucket.index, &self.shape));
-            self.remove_slot(bucket, slot as usize);
-            let slots = self.lines.len() * self.shape.slots;
-            self.departed.remember(digest, epoch, selector as u8, slots);
-        }
+    /// Removes a digest from its bucket, whose group has adapted and whose keys are known.
+    pub(super) fn take(&mut self, bucket: Found, digest: Digest, mut digests: Vec<Digest>) {
+        let line = &self.lines[bucket.line];
+        let (epoch, run) = (line.epoch(), line.run(Portable, bucket.index, &self.shape));
+        let selector = self.selector(bucket, run);
+        self.counts.len = self.counts.len.saturating_sub(1);
+        digests.retain(|&other| other != digest);
+        self.rewrite(bucket, &digests, selector);
+        let slots = self.lines.len() * self.shape.slots;
+        self.departed.remember(digest, epoch.byte(), selector as u8, slots);
         self.pull_home(bucket.line);
     }
 }

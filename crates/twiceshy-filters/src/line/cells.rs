@@ -15,8 +15,10 @@
 //! a load of bytes that were just stored in other pieces waits for the store. All unused bits are
 //! zero, so equal lines have equal bytes.
 
+use core::cmp::Ordering;
+
 use super::fingerprint::{Epoch, Fingerprint};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Portable};
 use super::shape::{GROUPS, MOST_BUCKETS, MOST_PLANES, MOST_SLOTS, Shape};
 use crate::bits::word::low_bits;
 
@@ -332,6 +334,21 @@ impl Line {
         run
     }
 
+    /// Gives the run at an index, whose group has adapted, so many slots; what they hold is to be
+    /// written.
+    pub(super) fn resize(&mut self, index: u32, slots: usize, shape: &Shape) {
+        loop {
+            let run = self.run(Portable, index, shape);
+            let before = (self.occupied() & Portable.below(index)).count_ones();
+            let start = Portable.select(self.starts_and_more(shape), before) as usize;
+            match slots.cmp(&(run.count_ones() as usize)) {
+                Ordering::Less => self.remove(index, run, start, true, shape),
+                Ordering::Equal => return,
+                Ordering::Greater => self.insert(index, start, true, Fingerprint::NONE, shape),
+            }
+        }
+    }
+
     /// Writes other fingerprints into the slots of a run, which keeps its length.
     pub(super) fn overwrite(&mut self, slots: u64, run: &Run, shape: &Shape) {
         let mut fields = self.fields(shape);
@@ -340,13 +357,6 @@ impl Line {
         for (bits, new) in fields.planes.iter_mut().zip(run.planes) {
             *bits = *bits & !slots | new << start;
         }
-        self.pack(&fields, shape);
-    }
-
-    /// Gives a run of one slot its selector, where it was 0.
-    pub(super) fn select(&mut self, slot: usize, selector: u32, shape: &Shape) {
-        let mut fields = self.fields(shape);
-        fields.planes[0] |= u64::from(selector) << slot;
         self.pack(&fields, shape);
     }
 

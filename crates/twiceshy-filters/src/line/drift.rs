@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::remote::{Ordered, strangers};
 
 /// The most lines of a chain that hand something on.
-const MOST_STEPS: usize = 64;
+const MOST_STEPS: usize = 200;
 
 /// To which neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl Table {
     }
 
     /// The digests of a bucket, which has so many slots.
-    fn digests_of_bucket(
+    pub(super) fn digests_of_bucket(
         &self,
         bucket: usize,
         len: usize,
@@ -243,8 +243,7 @@ impl Table {
         };
         let keeps_selector = was_adapted && digests.is_none();
         if let Some(digests) = digests {
-            // Slots without a stored key are left behind.
-            self.counts.len -= run.len - digests.len();
+            // Copies, and slots of keys that the remote has lost, are left behind.
             run = run_of(&digests, self.lines[to].epoch(), 0, &shape);
         }
         if keeps_selector && run.len > 0 {

@@ -41,10 +41,10 @@ impl Hash {
         Hash(fold(digest.word(1), STEP.wrapping_mul(u64::from(epoch.0))))
     }
 
-    /// The fingerprint under a selector, which is below [`Shape::selectors`].
+    /// The fingerprint under a selector, which is below [`Shape::selectors`] or of no account.
     #[inline(always)]
     pub(super) fn select(self, selector: u32, shape: &Shape) -> Fingerprint {
-        Fingerprint(self.0.rotate_right(selector * shape.fingerprint_bits()))
+        Fingerprint(self.0.rotate_right(selector.wrapping_mul(shape.fingerprint_bits())))
     }
 }
 
@@ -53,6 +53,9 @@ impl Hash {
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
+    /// Zeros.
+    pub(super) const NONE: Self = Fingerprint(0);
+
     #[inline(always)]
     pub(super) fn remainder(self) -> u8 {
         self.0 as u8

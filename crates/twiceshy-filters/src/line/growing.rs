@@ -31,7 +31,7 @@ use crate::remote::Ordered;
 const LINES_PER_INSERTION: usize = 2;
 
 /// Lines that are made before keys come near: more than the longest chain of moves has.
-const LINES_AHEAD: usize = 128;
+const LINES_AHEAD: usize = 256;
 
 /// Lines that are made at a time.
 const LINES_AT_A_TIME: usize = 64;
@@ -100,7 +100,7 @@ impl Growing {
             }
             return Ok(false);
         }
-        smaller.retire_line();
+        smaller.retire_line(digests.len());
         match smaller.lines.get(smaller.first) {
             Some(_) => {
                 self.frontier = *smaller.range(smaller.buckets(smaller.first)).start();
@@ -125,11 +125,11 @@ pub(super) fn before(digest: Digest) -> Digest {
 }
 
 impl Table {
-    /// Empties the first line in use, which keeps its window, and goes on to the next that has a
-    /// bucket.
-    fn retire_line(&mut self) {
+    /// Empties the first line in use, which has so many keys and keeps its window, and goes on to the
+    /// next that has a bucket.
+    fn retire_line(&mut self, keys: usize) {
         let (shape, epoch, line) = (self.shape, self.epoch, self.first);
-        self.counts.len -= self.lines[line].used(&shape);
+        self.counts.len = self.counts.len.saturating_sub(keys);
         self.change(line, |line| *line = line.emptied(epoch, &shape));
         self.first += 1;
         while self.lines.get(self.first).is_some_and(|line| line.window() == 0) {

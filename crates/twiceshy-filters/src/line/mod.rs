@@ -46,6 +46,8 @@ mod made;
 mod params;
 mod shape;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -208,7 +210,7 @@ impl LineFilter {
             let totals = self.totals();
             let growing = self.growing.take().expect("it was just there");
             let old = core::mem::replace(&mut self.table, growing.table);
-            self.table.counts = totals;
+            self.table.counts = Stats { len: self.table.counts.len, ..totals };
             self.capacity = growing.capacity;
             self.retired = Retired::new(old.lines);
         }
@@ -244,7 +246,11 @@ impl DigestFilter for LineFilter {
             return Ok(false);
         }
         let table = self.table_of_mut(digest);
-        if let Some(plan) = table.plan_insertion(digest, Some(remote))? {
+        let mut plan = table.plan_insertion(digest, Some(remote))?;
+        if plan.is_none() && table.drop_copies(digest, remote)? {
+            plan = table.plan_insertion(digest, Some(remote))?;
+        }
+        if let Some(plan) = plan {
             remote.insert(digest).map_err(Error::Remote)?;
             table.put(digest, plan);
             table.counts.len += 1;
@@ -266,12 +272,15 @@ impl DigestFilter for LineFilter {
         }
         let table = self.table_of_mut(digest);
         let bucket = table.find(digest);
-        let redrawn = table.plan_removal(bucket, digest, remote)?;
+        let of_bucket = table.plan_removal(bucket, digest, remote)?;
         if !remote.remove(digest).map_err(Error::Remote)? {
             return Ok(false);
         }
-        if !table.delete(digest) {
-            table.take(bucket, digest, redrawn);
+        match of_bucket {
+            Some(digests) => table.take(bucket, digest, digests),
+            None => {
+                table.delete(digest);
+            }
         }
         Ok(true)
     }

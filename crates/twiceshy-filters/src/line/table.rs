@@ -5,9 +5,9 @@ use core::ops::{Range, RangeInclusive};
 
 use super::cells::Line;
 use super::drift::Drift;
-use super::fingerprint::{Epoch, Hash};
+use super::fingerprint::Epoch;
 use super::hot::{Found, find, matches};
-use super::lanes::{Lanes as _, Portable, Twin};
+use super::lanes::{Portable, Twin};
 use super::shape::{Home, Shape};
 use crate::bits::pages::filled;
 use crate::bits::prefetch::prefetch;
@@ -105,7 +105,7 @@ impl Table {
     pub(super) fn delete(&mut self, digest: Digest) -> bool {
         let deleted = self.twin.delete(&mut self.lines, self.count, digest);
         let Some(line) = deleted else { return false };
-        self.counts.len -= 1;
+        self.counts.len = self.counts.len.saturating_sub(1);
         self.pull_home(line);
         true
     }
@@ -170,7 +170,7 @@ impl Table {
         let line = &mut self.lines[bucket.line];
         let run = line.run(Portable, bucket.index, shape);
         line.remove(bucket.index, run, slot, adapted, shape);
-        self.counts.len -= 1;
+        self.counts.len = self.counts.len.saturating_sub(1);
     }
 
     /// Changes a line, and counts whether it has adapted.
@@ -211,16 +211,13 @@ impl Table {
         if self.twin.insert(&mut self.lines, self.count, digest) {
             return;
         }
-        // A run that begins in a group that has adapted: it has selector 0, or the one it had.
+        // A run begins in a group that has adapted. It has selector 0, or the one it had.
         let bucket = self.find(digest);
-        let (shape, line) = (&self.shape, &mut self.lines[bucket.line]);
-        let epoch = line.epoch();
-        let selector = u32::from(self.departed.recall(digest, epoch.byte()) == 1);
-        self.departed.forget(digest, epoch.byte());
-        let fingerprint = Hash::of(digest, epoch).select(selector, shape);
-        let rank = (line.occupied() & Portable.below(bucket.index)).count_ones();
-        let at = Portable.select(line.starts_and_more(shape), rank) as usize;
-        line.insert(bucket.index, at, true, fingerprint, shape);
-        line.select(at, selector, shape);
+        let (shape, line) = (&self.shape, &self.lines[bucket.line]);
+        let (epoch, free) = (line.epoch().byte(), shape.slots - line.used(shape));
+        let selector = u32::from(self.departed.recall(digest, epoch));
+        self.departed.forget(digest, epoch);
+        let fits = selector < shape.selectors().min(1 << free.min(16));
+        self.rewrite(bucket, &[digest], if fits { selector } else { 0 });
     }
 }

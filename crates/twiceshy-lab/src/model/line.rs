@@ -8,6 +8,7 @@
 //! ```text
 //! a false positive   the run takes its next selector, its group adapts: other runs of the group
 //!                    collide with those that differed in the first plane only
+//! a long selector    takes a copy of a key for each bit more than there are keys
 //! no selector left   the line is redrawn: everything is as at first, with other collisions
 //! ```
 
@@ -28,6 +29,7 @@ const GROUPS: usize = 8;
 pub struct Lines {
     /// Bits of a fingerprint.
     bits: u32,
+    slots: usize,
     buckets: usize,
     /// Keys in a bucket, on average.
     keys: f64,
@@ -55,7 +57,7 @@ impl Lines {
     pub fn new(bits: u32, load: f64) -> Self {
         let shape = LineShape::of(bits as usize - 8).expect("a line filter has such fingerprints");
         let keys = load * shape.slots as f64 / shape.buckets as f64;
-        Lines { bits, buckets: shape.buckets, keys }
+        Lines { bits, slots: shape.slots, buckets: shape.buckets, keys }
     }
 
     /// The rate of keys that were never queried, when this share of the groups has adapted.
@@ -67,14 +69,28 @@ impl Lines {
         (1.0 - adapted) * collides(self.bits) + adapted * collides(self.bits - 1)
     }
 
+    /// How likely a slot that a line does not need for the keys of its home is free. The others have
+    /// keys from lines that need more than they have.
+    fn free(&self) -> f64 {
+        let (mean, slots) = (self.buckets as f64 * self.keys, self.slots as f64);
+        let mut probability = (-mean).exp();
+        let mut unneeded = 0.0;
+        for keys in 0..self.slots {
+            unneeded += probability * (slots - keys as f64);
+            probability *= mean / (keys + 1) as f64;
+        }
+        ((slots - mean) / unneeded).max(0.0)
+    }
+
     /// What happens in a stream of queries for `absent` keys per stored key.
     #[must_use]
     pub fn play(&self, absent: f64, popularity: &Popularity, effort: Effort, seed: u64) -> Outcome {
         let queries = self.buckets as f64 * self.keys * absent * popularity.repeats();
         let (mut redrawn, mut adapted, mut squares, mut samples) = (0.0, 0.0, 0.0, 0.0);
+        let free = self.free();
         let seen = estimate(effort, &mut rng(seed), |rng| {
             samples += 1.0;
-            let mut line = Line::draw(self, absent, popularity, rng);
+            let mut line = Line::draw(self, free, absent, popularity, rng);
             let colliding = line.buckets.iter().map(|bucket| bucket.collisions).sum::<f64>();
             if colliding == 0.0 {
                 return (0.0, 0);
@@ -100,6 +116,8 @@ impl Lines {
 struct Bucket {
     group: usize,
     keys: u32,
+    /// Slots: its keys and their copies.
+    slots: u32,
     /// Absent keys that are expected to collide with all bits of its fingerprints.
     collisions: f64,
     selector: usize,
@@ -114,26 +132,37 @@ struct Line<'a> {
     bits: u32,
     popularity: &'a Popularity,
     buckets: Vec<Bucket>,
+    /// Slots without a key.
+    free: u32,
     /// A bit for each group that has adapted.
     adapted: u8,
     redrawn: u64,
 }
 
 impl<'a> Line<'a> {
-    fn draw(lines: &Lines, absent: f64, popularity: &'a Popularity, rng: &mut Rng) -> Self {
+    /// Each slot that the line's own keys do not need is free with probability `free`.
+    fn draw(
+        lines: &Lines,
+        free: f64,
+        absent: f64,
+        popularity: &'a Popularity,
+        rng: &mut Rng,
+    ) -> Self {
         let mut buckets = Vec::with_capacity(lines.buckets);
+        let mut needed = 0;
         for bucket in 0..lines.buckets {
             let keys = poisson::draw(lines.keys, rng) as u32;
             let queries = poisson::draw(lines.keys * absent, rng) as f64;
             let collisions = queries * f64::from(keys) * (-f64::from(lines.bits)).exp2();
             let group = bucket % GROUPS;
+            needed += keys as usize;
             if keys > 0 {
-                let lists = Vec::new();
-                let next = None;
-                buckets.push(Bucket { group, keys, collisions, selector: 0, lists, next });
+                let (slots, lists, next) = (keys, Vec::new(), None);
+                buckets.push(Bucket { group, keys, slots, collisions, selector: 0, lists, next });
             }
         }
-        Line { bits: lines.bits, popularity, buckets, adapted: 0, redrawn: 0 }
+        let free = (needed..lines.slots).filter(|_| rng.random::<f64>() < free).count() as u32;
+        Line { bits: lines.bits, popularity, buckets, free, adapted: 0, redrawn: 0 }
     }
 
     /// False positives, where `colliding` absent keys are expected to collide at first, and at
@@ -170,13 +199,19 @@ impl<'a> Line<'a> {
             self.redrawn += 1;
             self.adapted = 0;
             for bucket in &mut self.buckets {
+                self.free += bucket.slots - bucket.keys;
+                bucket.slots = bucket.keys;
                 bucket.selector = 0;
                 bucket.lists.clear();
             }
             (0..self.buckets.len()).for_each(|bucket| self.look_ahead(bucket, now, rng));
             return;
         };
-        self.buckets[bucket].selector = next;
+        let hit = &mut self.buckets[bucket];
+        hit.selector = next;
+        let slots = hit.keys.max(next.ilog2() + 1);
+        self.free = self.free + hit.slots - slots;
+        hit.slots = slots;
         let group = self.buckets[bucket].group;
         if self.adapted >> group & 1 == 0 {
             let others = (0..self.buckets.len())
@@ -191,8 +226,8 @@ impl<'a> Line<'a> {
 
     /// The next selector under which the query that was a false positive is none.
     fn next_selector(&self, bucket: usize, rng: &mut Rng) -> Option<usize> {
-        let Bucket { keys, selector, .. } = self.buckets[bucket];
-        let selectors = (64 / self.bits as usize).min(1 << keys.min(16));
+        let Bucket { keys, slots, selector, .. } = self.buckets[bucket];
+        let selectors = (64 / self.bits as usize).min(1 << (slots + self.free).min(16));
         let apart = (1.0 - (1.0 - f64::from(self.bits)).exp2()).powi(keys as i32);
         (selector + 1..selectors).find(|_| rng.random::<f64>() < apart)
     }

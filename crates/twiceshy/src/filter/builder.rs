@@ -67,7 +67,7 @@ impl Builder {
         self
     }
 
-    /// The size of the table of exceptions in bits per key; an exception takes about 100 bits.
+    /// The size of the table of exceptions in bits per key; an exception takes about 110 bits.
     /// The default is 0.5, or 0.25 where the filter alone has 14 bits per key or more. With 0
     /// the filter does not adapt.
     pub fn exceptions(mut self, bits_per_key: f64) -> Self {

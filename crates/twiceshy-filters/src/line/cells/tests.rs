@@ -7,14 +7,11 @@ use super::*;
 use crate::digest::Digest;
 use crate::line::fingerprint::Hash;
 use crate::line::lanes::Portable;
+use crate::line::tests::shapes;
 use crate::rng::Rng;
 
 /// The number of operations of a long history, in all shapes together.
 const LONG: usize = if cfg!(miri) { 500 } else { 60_000 };
-
-pub(in crate::line) fn shapes() -> Vec<Shape> {
-    (0..=MOST_PLANES).filter_map(Shape::of).collect()
-}
 
 /// The slots of a bucket: a remainder each, and a bit each in every plane. In a group that has
 /// adapted, those of the first plane are the bits of the selector, the lowest first.
@@ -170,7 +167,7 @@ enum Change {
     PutFirst(usize),
     PutLast(usize),
     Overwrite(usize),
-    Select(usize),
+    Resize(usize, usize),
     Adapt(usize),
 }
 
@@ -187,8 +184,9 @@ fn possible(slow: &Slow) -> Vec<Change> {
         if bucket.len() > 0 {
             all.push(Change::Overwrite(index));
         }
-        if bucket.len() == 1 && slow.is_adapted(index) && !bucket.planes[0][0] {
-            all.push(Change::Select(index));
+        if slow.is_adapted(index) {
+            let most = bucket.len() + room.min(3);
+            all.extend((0..=most).map(|len| Change::Resize(index, len)));
         }
     }
     if window > 0 && slow.drift > -100 {
@@ -254,9 +252,15 @@ fn apply(change: Change, slow: &mut Slow, line: &mut Line, rng: &mut Rng) {
             line.overwrite(run, &bucket.run(), &shape);
             slow.buckets[index] = bucket;
         }
-        Change::Select(index) => {
-            line.select(slow.start(index), 1, &shape);
-            slow.buckets[index].planes[0][0] = true;
+        Change::Resize(index, len) => {
+            line.resize(index as u32, len, &shape);
+            let bucket = &mut slow.buckets[index];
+            while bucket.len() < len {
+                bucket.insert_at(0, true, Fingerprint::NONE);
+            }
+            while bucket.len() > len {
+                bucket.remove(true, 0);
+            }
         }
         Change::Adapt(group) => {
             line.adapt_group(group, slow.first, &shape);

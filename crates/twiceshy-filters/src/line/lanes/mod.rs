@@ -4,6 +4,8 @@
 //! filter's hot operations, each compiled for one instruction set and one number of planes.
 
 mod portable;
+#[cfg(test)]
+mod tests;
 #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
 mod x86;
 

@@ -360,3 +360,6 @@ fn delete_compared<const K: usize>(
 fn delete_avx2<const K: usize>(lines: &mut [Line], count: usize, digest: Digest) -> Option<usize> {
     hot::delete_with::<K>(Avx2(()), lines, count, digest)
 }
+
+#[cfg(test)]
+mod tests;
