@@ -154,9 +154,9 @@ pub fn measured(contenders: &[(String, Spec)], run: &Run<'_>, progress: &Progres
 fn alone(spec: &Spec, work: &Workload<Digest>) -> Times {
     let mut times = Times::default();
     let keys = work.stored.len();
-    if matches!(spec, Spec::Plain(_) | Spec::Simplified(_) | Spec::Rsqf(_)) {
+    if ours::alone(spec, 1, Ready).is_some() {
         let (insert, mut filter) = processor(keys, || {
-            let mut filter = ours::contender(spec, keys, Ready);
+            let mut filter = ours::alone(spec, keys, Ready).expect("it was made before");
             filter.fill(&work.stored);
             filter
         });

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use twiceshy_filters::cuckoo::{Plain, Simplified};
 use twiceshy_filters::internals::{Build, InMemory, Visitor, visit};
+use twiceshy_filters::line::LineFilter;
 use twiceshy_filters::quotient::Rsqf;
 use twiceshy_filters::{Digest, DigestFilter, KeyHasher, Params as _, Spec};
 
@@ -102,8 +103,22 @@ pub fn contender<I: Item, D: Digester<I>>(
     keys: usize,
     digester: D,
 ) -> Box<dyn Contender<I>> {
-    let fits = "a capacity that our filters can have";
     match spec {
+        // It adapts.
+        Spec::Line(_) => None,
+        _ => alone(spec, keys, digester.clone()),
+    }
+    .unwrap_or_else(|| visit(*spec, Pairing { keys, digester, item: PhantomData }))
+}
+
+/// The filter of a description without a remote, if it can do without.
+pub fn alone<I: Item, D: Digester<I>>(
+    spec: &Spec,
+    keys: usize,
+    digester: D,
+) -> Option<Box<dyn Contender<I>>> {
+    let fits = "a capacity that our filters can have";
+    Some(match spec {
         Spec::Plain(params) => {
             Box::new(Alone::new(Plain::new(params, keys).expect(fits), digester))
         }
@@ -111,8 +126,11 @@ pub fn contender<I: Item, D: Digester<I>>(
             Box::new(Alone::new(Simplified::new(params, keys).expect(fits), digester))
         }
         Spec::Rsqf(params) => Box::new(Alone::new(Rsqf::new(params, keys).expect(fits), digester)),
-        _ => visit(*spec, Pairing { keys, digester, item: PhantomData }),
-    }
+        Spec::Line(params) => {
+            Box::new(Alone::new(LineFilter::new(params, keys).expect(fits), digester))
+        }
+        _ => return None,
+    })
 }
 
 /// Pairs a filter with its remote in memory, each by its own type.
@@ -172,6 +190,24 @@ impl Partial for Simplified {
     #[inline]
     fn delete(&mut self, digest: Digest) -> bool {
         Simplified::delete(self, digest)
+    }
+}
+
+impl Partial for LineFilter {
+    const IN_ORDER: bool = true;
+
+    #[inline]
+    fn add(&mut self, digest: Digest) -> bool {
+        LineFilter::add(self, digest)
+    }
+
+    #[inline]
+    fn delete(&mut self, digest: Digest) -> bool {
+        LineFilter::delete(self, digest)
+    }
+
+    fn in_order(&self, digests: impl Iterator<Item = Digest>) -> Option<Self> {
+        LineFilter::from_sorted(&self.params(), self.stats().capacity, digests).ok()
     }
 }
 

@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 
 use super::cells::{Line, Writing};
-use super::drift::selected;
+use super::drift::{Drift, selected};
 use super::fingerprint::{Epoch, Hash};
 use super::hot::Found;
 use super::lanes::{Lanes as _, Portable};
@@ -63,6 +63,10 @@ impl Table {
             return Err(Error::Remote(strangers(len, stored.len())));
         }
         let Some(next) = self.next_selector(bucket, run, stored, query) else {
+            if let Some(drift) = self.room_for_a_copy(bucket, run, remote)? {
+                self.drift(drift);
+                return self.fix(self.find(query), query, stored, remote);
+            }
             let redrawn = self.redraw(bucket.line, query, remote)?;
             self.counts.adaptations += u64::from(redrawn.avoids);
             let outcome = if redrawn.avoids { Adapted::Fixed } else { Adapted::Unfixed };
@@ -72,6 +76,20 @@ impl Table {
         self.rewrite(bucket, stored, next);
         self.counts.adaptations += 1;
         Ok(Adapted::Fixed)
+    }
+
+    /// How to make room for a copy in a full line: by a short way, or none.
+    fn room_for_a_copy(
+        &self,
+        bucket: Found,
+        run: u64,
+        remote: &mut dyn Ordered,
+    ) -> Result<Option<Drift>> {
+        let is_full = self.lines[bucket.line].used(&self.shape) == self.shape.slots;
+        if !is_full || self.shape.selectors() >> run.count_ones() == 0 {
+            return Ok(None);
+        }
+        Ok(self.plan(bucket, Some(remote))?.filter(Drift::is_short))
     }
 
     /// The next selector of a run under which none of its keys looks like the query, and for which

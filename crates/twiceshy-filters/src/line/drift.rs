@@ -28,6 +28,9 @@ use crate::remote::{Ordered, strangers};
 /// The most lines of a chain that hand something on.
 const MOST_STEPS: usize = 200;
 
+/// The most lines of a chain that makes room for a copy.
+const STEPS_FOR_A_COPY: usize = 4;
+
 /// To which neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -51,6 +54,13 @@ pub(super) struct Drift {
     chain: Chain,
     /// One list for each such bucket, in the order in which they move.
     rehashed: Vec<Vec<Digest>>,
+}
+
+impl Drift {
+    /// Whether it moves few lines' buckets: what a copy is worth.
+    pub(super) fn is_short(&self) -> bool {
+        self.chain.steps <= STEPS_FOR_A_COPY
+    }
 }
 
 impl Chain {

@@ -211,13 +211,14 @@ impl Table {
         if self.twin.insert(&mut self.lines, self.count, digest) {
             return;
         }
-        // A run begins in a group that has adapted. It has selector 0, or the one it had.
+        // A run begins in a group that has adapted. It gets the selector that it had, as far as that
+        // is known; if not, the one of most runs that had to adapt.
         let bucket = self.find(digest);
         let (shape, line) = (&self.shape, &self.lines[bucket.line]);
         let (epoch, free) = (line.epoch().byte(), shape.slots - line.used(shape));
         let selector = u32::from(self.departed.recall(digest, epoch));
         self.departed.forget(digest, epoch);
-        let fits = selector < shape.selectors().min(1 << free.min(16));
-        self.rewrite(bucket, &[digest], if fits { selector } else { 0 });
+        let fits = (1..shape.selectors().min(1 << free.min(16))).contains(&selector);
+        self.rewrite(bucket, &[digest], if fits { selector } else { 1 });
     }
 }
