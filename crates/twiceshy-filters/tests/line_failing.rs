@@ -134,7 +134,9 @@ fn play(text: &str, random: &mut Random) -> Play {
         let new = Digest::new([if step % 2 == 0 { word } else { word / 3 }, random.next()]);
         let operation = match (key, random.next() % 100) {
             (Some(key), 0..=24) if step > 150 => Operation::Remove(key),
-            (Some(key), 25..=59) => {
+            (Some(_), 25..=59) => {
+                // Few buckets have all of them: they run out of selectors.
+                let key = play.keys[random.next() as usize % play.keys.len().min(5)];
                 let Some(query) = false_positive(&play.filter, key, random) else { continue };
                 Operation::Adapt(query)
             }

@@ -86,7 +86,7 @@ impl Table {
         remote: &mut dyn Ordered,
     ) -> Result<Option<Drift>> {
         let is_full = self.lines[bucket.line].used(&self.shape) == self.shape.slots;
-        if !is_full || self.shape.selectors() >> run.count_ones() == 0 {
+        if !is_full || self.shape.selectors() <= 1 << run.count_ones().min(16) {
             return Ok(None);
         }
         Ok(self.plan(bucket, Some(remote))?.filter(Drift::is_short))

@@ -309,7 +309,7 @@ fn nothing_is_denied_in_a_filter_that_adapts_all_the_time() {
             }
             play.check(text);
         }
-        assert!(play.filter.stats().spent > 2, "{text}: {:?}", play.filter.stats());
+        assert!(play.filter.stats().spent > 0, "{text}: {:?}", play.filter.stats());
     }
 }
 
