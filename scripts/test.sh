@@ -7,8 +7,6 @@ cd "$(dirname "$0")/.."
 # Servers and clients that tests drive; without them these would fail, not pass.
 bash scripts/servers.sh
 export TWICESHY_REQUIRE_SERVERS=1
-# What is compiled once needs no notes for the next time.
-export CARGO_INCREMENTAL=0
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 if cargo nextest --version >/dev/null 2>&1; then

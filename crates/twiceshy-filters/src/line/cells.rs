@@ -15,12 +15,16 @@
 //! a load of bytes that were just stored in other pieces waits for the store. All unused bits are
 //! zero, so equal lines have equal bytes.
 
+mod writing;
+
 use core::cmp::Ordering;
 
 use super::fingerprint::{Epoch, Fingerprint};
 use super::lanes::{Lanes, Portable};
 use super::shape::{GROUPS, MOST_BUCKETS, MOST_PLANES, MOST_SLOTS, Shape};
 use crate::bits::word::low_bits;
+
+pub(super) use writing::Writing;
 
 /// The byte whose upper seven bits are the epoch.
 const EPOCH: usize = 55;
@@ -484,50 +488,6 @@ fn open_bits(word: u64, at: usize, count: usize) -> u64 {
 fn close_bits(word: u64, at: usize, count: usize) -> u64 {
     let low = low_bits(at as u32);
     word & low | word >> count & !low
-}
-
-/// A whole line, written bucket by bucket.
-pub(super) struct Writing {
-    line: Line,
-    fields: Fields,
-    used: usize,
-}
-
-impl Writing {
-    /// No slot, in a line whose window has so many buckets and starts `drift` before its home.
-    #[inline(always)]
-    pub(super) fn start(window: usize, drift: i32, epoch: Epoch) -> Self {
-        let fields = Fields { occupied: 1 << window, drift, epoch, ..Fields::EMPTY };
-        Writing { line: Line([0; 64]), fields, used: 0 }
-    }
-
-    /// Slots written so far.
-    #[inline(always)]
-    pub(super) fn used(&self) -> usize {
-        self.used
-    }
-
-    /// Adds a slot to the bucket at an index, which is not before those that have slots already.
-    #[inline(always)]
-    pub(super) fn push(&mut self, index: usize, fingerprint: Fingerprint, shape: &Shape) {
-        let (slot, fields) = (self.used, &mut self.fields);
-        self.line.0[slot] = fingerprint.remainder();
-        for plane in 0..shape.planes {
-            fields.planes[plane] |= fingerprint.plane(plane) & 1 << slot;
-        }
-        // The last slot of the same bucket is no longer the end of its run.
-        let same = fields.occupied >> index & 1;
-        fields.ends ^= 1 << slot | (same << slot) >> 1;
-        fields.occupied |= 1 << index;
-        self.used += 1;
-    }
-
-    /// The line.
-    #[inline(always)]
-    pub(super) fn finish(mut self, shape: &Shape) -> Line {
-        self.line.pack(&self.fields, shape);
-        self.line
-    }
 }
 
 #[cfg(test)]
