@@ -129,11 +129,16 @@ fn play(text: &str, random: &mut Random) -> Play {
     let grows = text.contains("grow");
     for step in 0..1200 {
         let key = play.keys.get(random.next() as usize % play.keys.len().max(1)).copied();
-        // Half of the keys are in a third of the filter: buckets drift.
+        // Half of the keys are in a third of the filter: buckets drift. (One that may grow would do
+        // so at once, before it has the keys it was made for.)
         let word = random.next();
-        let new = Digest::new([if step % 2 == 0 { word } else { word / 3 }, random.next()]);
+        let is_crowded = step % 2 == 1 && !grows;
+        let new = Digest::new([if is_crowded { word / 3 } else { word }, random.next()]);
         let operation = match (key, random.next() % 100) {
-            (Some(key), 0..=24) if step > 150 => Operation::Remove(key),
+            // A filter that grows has to get more keys than it was made for.
+            (Some(key), 0..=24) if step > 150 && (!grows || step % 3 == 0) => {
+                Operation::Remove(key)
+            }
             (Some(_), 25..=59) => {
                 // Few buckets have all of them: they run out of selectors.
                 let key = play.keys[random.next() as usize % play.keys.len().min(5)];
@@ -173,9 +178,12 @@ fn every_access_fails_once() {
     for text in ["line:f=9", "line:f=10,full=error", "line:f=9,full=grow", "line:f=11,full=grow"] {
         let play = play(text, &mut random);
         let [insertion, removal, adaptation] = play.most;
-        assert!(insertion >= 3 && removal >= 2 && adaptation >= 2, "{text}: {:?}", play.most);
-        assert!(!text.contains("grow") || play.forgiven > 10, "{text}: {}", play.forgiven);
-        let stats = play.filter.stats();
-        assert!(stats.spent > 5 && stats.kicks > 20, "{text}: {stats:?}");
+        let (stats, grows) = (play.filter.stats(), text.contains("grow"));
+        assert!(removal >= 2 && adaptation >= 2 && stats.spent > 5, "{text}: {:?}", play.most);
+        if grows {
+            assert!(play.forgiven > 10, "{text}: {}", play.forgiven);
+        } else {
+            assert!(insertion >= 3 && stats.kicks > 20, "{text}: {insertion}, {stats:?}");
+        }
     }
 }
