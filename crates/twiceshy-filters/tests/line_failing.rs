@@ -1,5 +1,6 @@
 //! The line filter with a remote each of whose accesses fails once: insertions that drift between
-//! lines of other hash functions, removals and adaptations that redraw a line, growth.
+//! lines of other hash functions, removals that write a run anew, adaptations that redraw a line,
+//! growth.
 
 mod harness;
 
@@ -171,7 +172,7 @@ fn play(text: &str, random: &mut Random) -> Play {
 
 /// An insertion writes once, and reads before that where it cannot tell whether the key is there,
 /// or where a bucket gets other hash functions: with three accesses it was such a bucket. A removal
-/// that reads, and an adaptation that reads twice, redraw a line.
+/// reads where the group has adapted, and an adaptation that reads twice redraws a line.
 #[test]
 fn every_access_fails_once() {
     let mut random = Random(1);
