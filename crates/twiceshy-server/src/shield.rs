@@ -24,6 +24,7 @@ mod resync;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ use crate::upstream::Upstream;
 
 use changes::Changes;
 use origin::{Origin, State};
+use trust::Trust;
 
 pub use resync::Resynced;
 
@@ -65,7 +67,8 @@ pub struct ShieldOptions {
 /// A filter in front of an external store.
 pub struct Shield<U: Upstream> {
     inner: Arc<Inner<U>>,
-    resyncs: JoinHandle<()>,
+    /// Resyncs, or follows the store.
+    upkeep: JoinHandle<()>,
 }
 
 struct Inner<U> {
@@ -75,7 +78,7 @@ struct Inner<U> {
     origin: Mutex<Origin>,
     backups: Backups,
     /// Whether the filter has every key that the shield knows of.
-    trusted: AtomicBool,
+    trust: Trust,
     /// Keys looked up in the store.
     asked: AtomicU64,
     /// Held by the running resync.
@@ -105,45 +108,10 @@ impl<U: Upstream> Shield<U> {
         // A resync at the next start restores what a loss of power takes away.
         let durable = !options.resync_at_start;
         let durability = if durable { Durability::Power } else { Durability::Process };
-        let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
-        let capacity = (capacity + capacity / 8).max(1 << 16);
-        let store = Options::default().capacity(capacity).durability(durability);
-        let (directory, origin) = (options.directory.clone(), upstream.origin());
-        let (sidecar, origin, found) = blocking(move || {
-            let mut origin = Origin::open(&directory, origin)?;
-            let mut found = origin.state();
-            if found != State::Partial {
-                // Before anything is written: it is not trusted until a clean stop.
-                origin.set(State::Loose)?;
-            }
-            let sidecar: SidecarStore = store
-                .open_sidecar(&directory, &mut |_, _| ())
-                .map_err(|error| not_opened(&error, &directory, found))?;
-            if found == State::Partial {
-                origin.set(State::Partial)?;
-            }
-            if let State::Whole { generation } = found
-                && !(sidecar.was_intact() && sidecar.generation()? == generation)
-            {
-                found = State::Loose;
-            }
-            Ok((sidecar, origin, found))
-        })
-        .await?;
-        let inner = Arc::new(Inner {
-            upstream,
-            sidecar,
-            changes: Arc::default(),
-            origin: Mutex::new(origin),
-            backups: Backups::default(),
-            trusted: AtomicBool::new(
-                matches!(found, State::Whole { .. }) && !options.resync_at_start,
-            ),
-            asked: AtomicU64::new(0),
-            resyncing: Arc::default(),
-            stopping: AtomicBool::new(false),
-            seed: AtomicU64::new(0),
-        });
+        let (inner, found) = Inner::open(upstream, &options.directory, durability).await?;
+        if matches!(found, State::Whole { .. }) && !options.resync_at_start {
+            inner.trust.give();
+        }
         match found {
             State::Partial => {
                 let built = inner.resync(progress).await?;
@@ -156,8 +124,8 @@ impl<U: Upstream> Shield<U> {
             ),
             State::Loose | State::Whole { .. } => (),
         }
-        let resyncs = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
-        Ok(Shield { inner, resyncs })
+        let upkeep = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
+        Ok(Shield { inner, upkeep })
     }
 
     /// Whether the filter answers lookups: not before the first resync.
@@ -213,9 +181,9 @@ impl<U: Upstream> Shield<U> {
 
     /// Writes a snapshot and closes the sidecar.
     pub(crate) async fn close(mut self) -> Result<(), Failure> {
-        self.resyncs.abort();
+        self.upkeep.abort();
         // Its result does not matter.
-        let _ = (&mut self.resyncs).await;
+        let _ = (&mut self.upkeep).await;
         let inner = Arc::clone(&self.inner);
         drop(self);
         // Abandoned work may still be running.
@@ -236,13 +204,59 @@ impl<U: Upstream> Shield<U> {
 
 impl<U: Upstream> Drop for Shield<U> {
     fn drop(&mut self) {
-        self.resyncs.abort();
+        self.upkeep.abort();
     }
 }
 
 impl<U: Upstream> Inner<U> {
+    /// Opens the sidecar of a store, and says what it knows. Nothing is trusted yet.
+    async fn open(
+        upstream: U,
+        directory: &Path,
+        durability: Durability,
+    ) -> Result<(Arc<Self>, State), Failure> {
+        let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
+        let capacity = (capacity + capacity / 8).max(1 << 16);
+        let store = Options::default().capacity(capacity).durability(durability);
+        let (directory, origin) = (directory.to_path_buf(), upstream.origin());
+        let (sidecar, origin, found) = blocking(move || {
+            let mut origin = Origin::open(&directory, origin)?;
+            let mut found = origin.state();
+            if found != State::Partial {
+                // Before anything is written: it is not trusted until a clean stop.
+                origin.set(State::Loose)?;
+            }
+            let sidecar: SidecarStore = store
+                .open_sidecar(&directory, &mut |_, _| ())
+                .map_err(|error| not_opened(&error, &directory, found))?;
+            if found == State::Partial {
+                origin.set(State::Partial)?;
+            }
+            if let State::Whole { generation } = found
+                && !(sidecar.was_intact() && sidecar.generation()? == generation)
+            {
+                found = State::Loose;
+            }
+            Ok((sidecar, origin, found))
+        })
+        .await?;
+        let inner = Inner {
+            upstream,
+            sidecar,
+            changes: Arc::default(),
+            origin: Mutex::new(origin),
+            backups: Backups::default(),
+            trust: Trust::none(),
+            asked: AtomicU64::new(0),
+            resyncing: Arc::default(),
+            stopping: AtomicBool::new(false),
+            seed: AtomicU64::new(0),
+        };
+        Ok((Arc::new(inner), found))
+    }
+
     fn is_trusted(&self) -> bool {
-        self.trusted.load(Ordering::Acquire)
+        self.trust.holds()
     }
 
     fn next_seed(&self) -> u64 {
@@ -256,7 +270,7 @@ impl<U: Upstream> Inner<U> {
         let resynced = resync::resync(self, progress).await?;
         let inner = Arc::clone(self);
         blocking(move || inner.scanned()).await?;
-        self.trusted.store(true, Ordering::Release);
+        self.trust.give();
         Ok(resynced)
     }
 

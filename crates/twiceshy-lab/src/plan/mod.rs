@@ -32,7 +32,7 @@ pub struct Question {
 }
 
 /// How far a prediction of a filter, by its label, may be off, as a share of it;
-/// `tests/models.rs` holds the filters to it.
+/// `tests/lab/models.rs` holds the filters to it.
 ///
 /// Most are within 5 %, telescoping and extension filters within 20 % where blocks begin to
 /// be spent. A cuckooing filter whose adaptations each bring about one further false

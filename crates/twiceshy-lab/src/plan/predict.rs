@@ -11,7 +11,7 @@
 //! | line | [`line`](crate::model::line) |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
-//! cells and bins together; `tests/models.rs` compares them with the filters.
+//! cells and bins together; `tests/lab/models.rs` compares them with the filters.
 
 use twiceshy_filters::Spec;
 use twiceshy_filters::internals::block_code;

@@ -1,9 +1,7 @@
 //! Long random interleavings of every operation, for every filter, against a
 //! `HashSet`: no false negative, ever.
 
-mod harness;
-
-use harness::{Random, SPECS};
+use crate::harness::{Random, SPECS};
 
 /// 40 plays for each filter, each of 1,500 operations on up to 250 keys.
 #[test]

@@ -1,9 +1,7 @@
 //! What the adaptive quotient filters promise beyond what every filter does, and
 //! what the telescoping filter's public implementation gets wrong.
 
-mod harness;
-
-use harness::{Random, parsed};
+use crate::harness::{Random, parsed};
 use twiceshy_filters::quotient::telescoping::{Params, WhenSpent};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
 use twiceshy_filters::remote::MemorySet;

@@ -7,9 +7,7 @@
 //! Every bound here is 5.5 standard deviations. Seeds are fixed, so a test
 //! either always passes or always fails; the bounds were written first.
 
-mod harness;
-
-use harness::{Random, parsed};
+use crate::harness::{Random, parsed};
 use twiceshy_filters::cuckoo::bounds::theorem_5_1_rate;
 use twiceshy_filters::quotient::{Telescoping, Uncompressed};
 use twiceshy_filters::remote::{MemorySet, Ordered};

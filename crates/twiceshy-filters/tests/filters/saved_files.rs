@@ -1,13 +1,11 @@
 //! Every format version ever written still loads: files in `golden/`.
 //!
-//! `TWICESHY_BLESS=1 cargo test --test saved_files` writes the files that are
+//! `TWICESHY_BLESS=1 cargo test --test filters saved_files` writes the files that are
 //! missing. Old ones are never written again.
-
-mod harness;
 
 use std::path::Path;
 
-use harness::{Random, SPECS};
+use crate::harness::{Random, SPECS};
 use twiceshy_filters::{AnyFilter, Spec};
 
 const VERSION: u32 = 1;

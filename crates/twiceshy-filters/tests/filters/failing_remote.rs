@@ -1,12 +1,10 @@
 //! A remote that fails in the middle of anything: an error comes back, and the
 //! filter is as it was.
 
-mod harness;
-
 use std::collections::HashSet;
 
-use harness::failing::{Failing, Fuse};
-use harness::{Random, made, parsed};
+use crate::harness::failing::{Failing, Fuse};
+use crate::harness::{Random, made, parsed};
 use twiceshy_filters::broom::{Broom, FaithfulBroom};
 use twiceshy_filters::cuckoo::{
     Cuckooing, Cyclic, Plain, PlainFull, Simplified, Swapping, Varying,

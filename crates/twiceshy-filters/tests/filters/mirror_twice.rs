@@ -1,9 +1,7 @@
 //! A mirror that has a digest in two cells, which no filter writes: it is refused when it is
 //! loaded, found by `check`, and mended by whatever builds the filter again; no key is denied.
 
-mod harness;
-
-use harness::{Random, parsed};
+use crate::harness::{Random, parsed};
 use twiceshy_filters::cuckoo::{Cuckooing, Cyclic, PlainFull, Swapping, Varying};
 use twiceshy_filters::internals::Build;
 use twiceshy_filters::remote::{MemoryMirror, Mirror};

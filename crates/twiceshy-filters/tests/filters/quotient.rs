@@ -1,12 +1,10 @@
 //! What quotient filters promise beyond what every filter does: piles of keys
 //! on one quotient, growth and union without the remote, digest order.
 
-mod harness;
-
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use harness::Random;
+use crate::harness::Random;
 use twiceshy_filters::quotient::Rsqf;
 use twiceshy_filters::quotient::rsqf::Params;
 use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};

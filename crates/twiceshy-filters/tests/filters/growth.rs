@@ -1,8 +1,6 @@
 //! When a filter with `full=grow` grows, and what a refusal costs where it cannot.
 
-mod harness;
-
-use harness::Random;
+use crate::harness::Random;
 use twiceshy_filters::{AnyFilter, Digest, Error, Spec};
 
 /// Every kind, each as it is used.

@@ -13,11 +13,9 @@
 //! distribution; the standard deviation is ours, on both sides). With fewer than 40
 //! comparisons all together fail by chance with less than 1e-6.
 
-mod reference;
-
 use std::cell::Cell;
 
-use reference::{Fixes, Reference, Rule};
+use crate::reference::{Fixes, Reference, Rule};
 use twiceshy_filters::{Error, Result, Spec};
 use twiceshy_lab::adversary::game::{Adversary, Claim, Defender, Oracle, Outcome, play};
 use twiceshy_lab::adversary::persistence::Persistence;

@@ -1,8 +1,6 @@
 //! Digests are the same everywhere and for ever: saved filters depend on it.
 
-mod harness;
-
-use harness::Random;
+use crate::harness::Random;
 use twiceshy_filters::{Digest, KeyHasher};
 
 /// Keys and their hashes, computed by other programs: a SipHash-1-3 with 128

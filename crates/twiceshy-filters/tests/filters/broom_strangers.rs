@@ -1,9 +1,7 @@
 //! Broom filters whose remote lost keys that they have, or has keys that they never got:
 //! whatever they met, they can be saved and loaded.
 
-mod harness;
-
-use harness::Random;
+use crate::harness::Random;
 use twiceshy_filters::broom::{Broom, FaithfulBroom, Params};
 use twiceshy_filters::remote::{MemoryIndex, MemorySet};
 use twiceshy_filters::{Digest, DigestFilter};

@@ -1,11 +1,9 @@
 //! The catalogue: every kind is known by its name, describes itself in full, and is driven
 //! by the other tests.
 
-mod harness;
-
 use std::collections::HashSet;
 
-use harness::{SPECS, parsed};
+use crate::harness::{SPECS, parsed};
 use twiceshy_filters::internals::ordered;
 use twiceshy_filters::{Error, Spec, WhenFull};
 

@@ -2,10 +2,8 @@
 //! lines of other hash functions, removals that write a run anew, adaptations that redraw a line,
 //! growth.
 
-mod harness;
-
-use harness::failing::{Failing, Fuse};
-use harness::{Random, made};
+use crate::harness::failing::{Failing, Fuse};
+use crate::harness::{Random, made};
 use twiceshy_filters::line::LineFilter;
 use twiceshy_filters::remote::{EVERY_DIGEST, MemorySet, Ordered};
 use twiceshy_filters::{Adapted, Digest, DigestFilter, Error};

@@ -1,10 +1,8 @@
 //! What the broom filter promises: Bender et al., "Bloom Filters, Adaptivity, and
 //! the Dictionary Problem", Theorem 6 and sections 4 and 5. What it promises against
-//! adversaries is in `crates/twiceshy-lab/tests/games.rs`.
+//! adversaries is in `crates/twiceshy-lab/tests/lab/games.rs`.
 
-mod harness;
-
-use harness::{Random, parsed};
+use crate::harness::{Random, parsed};
 use twiceshy_filters::broom::{Broom, FaithfulBroom};
 use twiceshy_filters::remote::{MemoryIndex, MemorySet};
 use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Spec};

@@ -1,10 +1,8 @@
 //! Keys that are removed and inserted again keep their slot states: the false
 //! positives that they were adapted to stay fixed.
 
-mod harness;
-
-use harness::failing::{Failing, Fuse};
-use harness::{Random, parsed};
+use crate::harness::failing::{Failing, Fuse};
+use crate::harness::{Random, parsed};
 use twiceshy_filters::quotient::{Extending, Telescoping, Uncompressed};
 use twiceshy_filters::remote::{MemorySet, Ordered};
 use twiceshy_filters::{Adapted, AnyFilter, Digest, DigestFilter, Error, Spec};

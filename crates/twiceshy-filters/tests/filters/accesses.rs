@@ -1,8 +1,6 @@
 //! What each operation costs at the remote.
 
-mod harness;
-
-use harness::Random;
+use crate::harness::Random;
 use twiceshy_filters::quotient::Telescoping;
 use twiceshy_filters::remote::{Accesses, MemorySet, Ordered};
 use twiceshy_filters::{Adapted, AnyFilter, DigestFilter, Spec};

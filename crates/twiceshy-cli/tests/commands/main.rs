@@ -1,0 +1,10 @@
+//! The commands that need no server, in one binary: it links once.
+
+mod attack;
+mod bars;
+mod check;
+mod keyless;
+mod lists;
+mod paper;
+mod plan;
+mod race;

@@ -1,0 +1,13 @@
+//! The lab through its public names, in one binary: it links once.
+
+mod attacks;
+mod captures;
+mod games;
+mod key_files;
+mod line_model;
+mod models;
+mod reference;
+mod report;
+mod runner;
+mod telescoping_attack;
+mod workloads;
