@@ -115,6 +115,20 @@ impl Backend {
         }
     }
 
+    /// TS.WAIT: waits until everything before a position of the store's log is known, for at most
+    /// so many milliseconds.
+    ///
+    /// # Errors
+    /// When that takes longer, the store has no log or is not followed, or the position is none.
+    pub async fn wait(&self, position: &[u8], most: Option<&[u8]>) -> Result<(), Failure> {
+        match self {
+            Backend::Postgres(postgres) => postgres.wait(position, most).await,
+            Backend::Embedded(_) | Backend::Redis(_) => Err(Failure::Refused(
+                "TS.WAIT is for PostgreSQL with --follow: this store has no log to wait for".into(),
+            )),
+        }
+    }
+
     /// TS.SNAPSHOT: writes the filters, with their adaptations, to disk.
     ///
     /// # Errors

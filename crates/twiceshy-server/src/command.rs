@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Del(Vec<Bytes>),
     Added(Vec<Bytes>),
     Removed(Vec<Bytes>),
+    /// A position of the store's log, and perhaps for how long.
+    Wait(Bytes, Option<Bytes>),
     Snapshot,
     Backup(Bytes),
     Stats,
@@ -74,8 +76,10 @@ const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
 const ONE_KEY: (i64, i64, i64) = (1, 1, 1);
 const ALL_KEYS: (i64, i64, i64) = (1, -1, 1);
 
+const WAIT: &str = "Waits until a position of PostgreSQL's log is known: POSITION [MILLISECONDS]";
+
 /// All commands, the most frequent ones first.
-pub(crate) static COMMANDS: [Entry; 21] = [
+pub(crate) static COMMANDS: [Entry; 22] = [
     entry("get", 2, ONE_KEY, "readonly", "The value of a key", |words| {
         let [_, key] = exactly(words);
         Ok(Command::Get(key))
@@ -134,6 +138,11 @@ pub(crate) static COMMANDS: [Entry; 21] = [
     ),
     entry("ts.removed", -2, ALL_KEYS, "write", "Keys that the store behind has lost", |words| {
         Ok(Command::Removed(rest(words)))
+    }),
+    entry("ts.wait", -2, NO_KEYS, "readonly", WAIT, |words| match &rest(words)[..] {
+        [position] => Ok(Command::Wait(position.clone(), None)),
+        [position, most] => Ok(Command::Wait(position.clone(), Some(most.clone()))),
+        _ => Err(wrong_arity("ts.wait")),
     }),
     entry("ts.snapshot", 1, NO_KEYS, "admin", "Writes the filter to disk", |_| {
         Ok(Command::Snapshot)

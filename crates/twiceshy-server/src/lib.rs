@@ -55,7 +55,7 @@ pub use latency::{Latencies, Latency, Timed};
 pub use limits::Limits;
 pub use page::serve_page;
 pub use password::{Password, may_listen};
-pub use postgres::{Postgres, PostgresOptions, Table};
+pub use postgres::{FollowMode, FollowOptions, FollowStats, Postgres, PostgresOptions, Table};
 pub use redis::{Redis, RedisServer};
 pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};

@@ -10,6 +10,7 @@
 //! the size, and the value is fetched by itself. Every session is read-only.
 
 mod address;
+mod follow;
 mod inspect;
 mod keys;
 mod names;
@@ -33,10 +34,13 @@ use crate::shield::Shield;
 use crate::tls::Authorities;
 use crate::upstream::{ASKED, CHUNK, Link, Upstream};
 
+use follow::{Progress, Walsender};
 use inspect::{Found, inspect, origin, refused};
 use keys::KeyType;
 use names::quoted;
 use session::{Sessions, Step, told};
+
+pub use follow::{FollowMode, FollowOptions, FollowStats};
 
 /// A filter in front of a table of PostgreSQL.
 pub type Postgres = Shield<Table>;
@@ -71,6 +75,7 @@ pub struct PostgresOptions {
 pub struct Table {
     lanes: Arc<Lanes>,
     queue: mpsc::Sender<Asked>,
+    progress: Progress,
 }
 
 /// Keys whose values a client waits for.
@@ -100,7 +105,7 @@ struct Lanes {
     timeout: Duration,
     scan_timeout: Duration,
     origin: String,
-    key_type: KeyType,
+    found: Found,
     sql: Sql,
     links: Vec<Link<Lane>>,
     next: AtomicUsize,
@@ -145,7 +150,7 @@ impl Table {
             timeout: options.timeout,
             scan_timeout: options.scan_timeout,
             origin,
-            key_type: found.key_type,
+            found,
             sql,
             // Longer than connecting may take, which then says what it waited for.
             links: (0..options.connections.max(1))
@@ -161,7 +166,7 @@ impl Table {
             // They end with the queue.
             tokio::spawn(answer(Arc::clone(&lanes), Arc::clone(&asked)));
         }
-        Ok(Table { lanes, queue })
+        Ok(Table { lanes, queue, progress: Progress::default() })
     }
 }
 
@@ -231,6 +236,43 @@ impl Lanes {
         Step::short("connecting", most).within(any, Failure::Upstream).await
     }
 
+    /// Sends every key that a session sees.
+    async fn scan(
+        &self,
+        client: &Client,
+        chunks: mpsc::Sender<Vec<Bytes>>,
+    ) -> Result<u64, Failure> {
+        let step = Step::long("reading the keys", self.scan_timeout);
+        let none: [&(dyn ToSql + Sync); 0] = [];
+        let rows = client.query_raw(&self.sql.scan, none).map_err(down);
+        let mut rows = std::pin::pin!(step.within(rows, Failure::Upstream).await?);
+        let (mut chunk, mut without_key) = (Vec::with_capacity(CHUNK), 0);
+        loop {
+            let row = step.within(rows.try_next().map_err(down), Failure::Upstream).await?;
+            let ended = row.is_none();
+            match row.map(|row| raw(&row, 0)) {
+                Some(Some(key)) => chunk.push(key),
+                Some(None) => without_key += 1,
+                None => (),
+            }
+            if ended || chunk.len() == CHUNK {
+                let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK));
+                if chunks.send(full).await.is_err() {
+                    return Err(Failure::Store("the scan was abandoned".into()));
+                }
+            }
+            if ended {
+                return Ok(without_key);
+            }
+        }
+    }
+
+    /// A connection to the log, under this name.
+    async fn walsender(&self, name: &str) -> Result<Walsender, Failure> {
+        let connected = self.sessions.walsender(name).await;
+        connected.map_err(|reason| follow::not_connected(&reason))
+    }
+
     /// A connection for one long query.
     async fn session(&self) -> Result<Client, Failure> {
         self.sessions.open().await.map_err(Failure::Upstream)
@@ -258,7 +300,7 @@ impl Lanes {
     ) -> Result<Vec<Row>, Failure> {
         let (link, lane) = self.lane().await?;
         let (texts, bytes): (Vec<&str>, Vec<&[u8]>);
-        let keys: &(dyn ToSql + Sync) = if self.key_type == KeyType::Bytes {
+        let keys: &(dyn ToSql + Sync) = if self.found.key_type == KeyType::Bytes {
             bytes = keys.iter().map(|key| &key[..]).collect();
             &bytes
         } else {
@@ -344,7 +386,7 @@ impl Upstream for Table {
     }
 
     fn canonical<'k>(&self, key: &'k Bytes) -> Option<Cow<'k, Bytes>> {
-        self.lanes.key_type.canonical(key)
+        self.lanes.found.key_type.canonical(key)
     }
 
     async fn values(&self, keys: &[Bytes], most: usize) -> Result<Fetched, Failure> {
@@ -414,29 +456,7 @@ impl Upstream for Table {
     /// One query: all rows as of the moment it began.
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
         let client = self.lanes.session().await?;
-        let step = Step::long("reading the keys", self.lanes.scan_timeout);
-        let none: [&(dyn ToSql + Sync); 0] = [];
-        let rows = client.query_raw(&self.lanes.sql.scan, none).map_err(down);
-        let mut rows = std::pin::pin!(step.within(rows, Failure::Upstream).await?);
-        let (mut chunk, mut without_key) = (Vec::with_capacity(CHUNK), 0);
-        loop {
-            let row = step.within(rows.try_next().map_err(down), Failure::Upstream).await?;
-            let ended = row.is_none();
-            match row.map(|row| raw(&row, 0)) {
-                Some(Some(key)) => chunk.push(key),
-                Some(None) => without_key += 1,
-                None => (),
-            }
-            if ended || chunk.len() == CHUNK {
-                let full = std::mem::replace(&mut chunk, Vec::with_capacity(CHUNK));
-                if chunks.send(full).await.is_err() {
-                    return Err(Failure::Store("the scan was abandoned".into()));
-                }
-            }
-            if ended {
-                return Ok(without_key);
-            }
-        }
+        self.lanes.scan(&client, chunks).await
     }
 
     async fn set(&self, _: &[(Bytes, Bytes)]) -> Result<(), Failure> {

@@ -470,6 +470,9 @@ impl<'a> Session<'a> {
             Command::Del(keys) => counted(backend.remove(keys).await),
             Command::Added(keys) => counted(backend.added(keys).await),
             Command::Removed(keys) => counted(backend.removed(keys).await),
+            Command::Wait(position, most) => {
+                backend.wait(position, most.as_deref()).await.map(|()| Reply::OK)
+            }
             Command::Snapshot => backend.snapshot().await.map(|()| Reply::OK),
             Command::Backup(name) => self.server.backup(name).await.map(Reply::count),
             Command::Dbsize => backend.count().await.map(Reply::count),

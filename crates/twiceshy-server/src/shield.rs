@@ -20,8 +20,9 @@
 mod changes;
 mod lookups;
 mod origin;
-mod resync;
+pub(crate) mod resync;
 mod seen;
+pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -45,7 +46,9 @@ use crate::blocking::blocking;
 use crate::upstream::Upstream;
 
 use changes::Changes;
-use origin::{Origin, State};
+use origin::Origin;
+pub(crate) use origin::{State, replace_file};
+use stream::Stream;
 use trust::Trust;
 
 pub use resync::Resynced;
@@ -66,23 +69,28 @@ pub struct ShieldOptions {
 
 /// A filter in front of an external store.
 pub struct Shield<U: Upstream> {
-    inner: Arc<Inner<U>>,
+    pub(crate) inner: Arc<Inner<U>>,
     /// Resyncs, or follows the store.
     upkeep: JoinHandle<()>,
 }
 
-struct Inner<U> {
-    upstream: U,
-    sidecar: SidecarStore,
+/// What a shield and its upkeep share.
+pub(crate) struct Inner<U> {
+    pub(crate) upstream: U,
+    pub(crate) sidecar: SidecarStore,
+    /// Where the sidecar is.
+    pub(crate) directory: PathBuf,
     changes: Arc<Changes>,
     origin: Mutex<Origin>,
     backups: Backups,
     /// Whether the filter has every key that the shield knows of.
-    trust: Trust,
+    pub(crate) trust: Trust,
+    /// What was read of the store's log, if it is followed.
+    pub(crate) stream: Stream,
     /// Keys looked up in the store.
     asked: AtomicU64,
-    /// Held by the running resync.
-    resyncing: Arc<tokio::sync::Mutex<()>>,
+    /// Held by the running resync, and by who writes what the store's log says.
+    pub(crate) resyncing: Arc<tokio::sync::Mutex<()>>,
     /// Tells a running resync to stop.
     stopping: AtomicBool,
     /// Resyncs so far.
@@ -125,7 +133,12 @@ impl<U: Upstream> Shield<U> {
             State::Loose | State::Whole { .. } => (),
         }
         let upkeep = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
-        Ok(Shield { inner, upkeep })
+        Ok(Shield::kept(inner, upkeep))
+    }
+
+    /// A shield whose filter this task keeps up to date.
+    pub(crate) fn kept(inner: Arc<Inner<U>>, upkeep: JoinHandle<()>) -> Self {
+        Shield { inner, upkeep }
     }
 
     /// Whether the filter answers lookups: not before the first resync.
@@ -210,7 +223,7 @@ impl<U: Upstream> Drop for Shield<U> {
 
 impl<U: Upstream> Inner<U> {
     /// Opens the sidecar of a store, and says what it knows. Nothing is trusted yet.
-    async fn open(
+    pub(crate) async fn open(
         upstream: U,
         directory: &Path,
         durability: Durability,
@@ -218,17 +231,17 @@ impl<U: Upstream> Inner<U> {
         let capacity = usize::try_from(upstream.estimate().await.unwrap_or(0)).unwrap_or(0);
         let capacity = (capacity + capacity / 8).max(1 << 16);
         let store = Options::default().capacity(capacity).durability(durability);
-        let (directory, origin) = (directory.to_path_buf(), upstream.origin());
+        let (at, origin) = (directory.to_path_buf(), upstream.origin());
         let (sidecar, origin, found) = blocking(move || {
-            let mut origin = Origin::open(&directory, origin)?;
+            let mut origin = Origin::open(&at, origin)?;
             let mut found = origin.state();
             if found != State::Partial {
                 // Before anything is written: it is not trusted until a clean stop.
                 origin.set(State::Loose)?;
             }
             let sidecar: SidecarStore = store
-                .open_sidecar(&directory, &mut |_, _| ())
-                .map_err(|error| not_opened(&error, &directory, found))?;
+                .open_sidecar(&at, &mut |_, _| ())
+                .map_err(|error| not_opened(&error, &at, found))?;
             if found == State::Partial {
                 origin.set(State::Partial)?;
             }
@@ -243,10 +256,12 @@ impl<U: Upstream> Inner<U> {
         let inner = Inner {
             upstream,
             sidecar,
+            directory: directory.into(),
             changes: Arc::default(),
             origin: Mutex::new(origin),
             backups: Backups::default(),
             trust: Trust::none(),
+            stream: Stream::default(),
             asked: AtomicU64::new(0),
             resyncing: Arc::default(),
             stopping: AtomicBool::new(false),
@@ -275,7 +290,7 @@ impl<U: Upstream> Inner<U> {
     }
 
     /// A scan was finished: the sidecar is whole when it is stopped cleanly.
-    fn scanned(&self) -> Result<(), Failure> {
+    pub(crate) fn scanned(&self) -> Result<(), Failure> {
         let mut origin = self.origin();
         if origin.state() == State::Partial { origin.set(State::Loose) } else { Ok(()) }
     }

@@ -11,7 +11,7 @@ fn every_filter_agrees_with_a_set() {
         for play in 0..40 {
             let capacity = [1, 2, 5, 17, 60, 250][play % 6];
             let operations = random.bytes(3 * 1500);
-            harness::drive_spec(spec, capacity, play % 4 == 3, &operations);
+            crate::harness::drive_spec(spec, capacity, play % 4 == 3, &operations);
         }
     }
 }
@@ -31,7 +31,7 @@ fn full_tables_agree_with_a_set() {
                     operations.extend(argument.to_le_bytes());
                 }
             }
-            harness::drive_spec(spec, capacity, false, &operations);
+            crate::harness::drive_spec(spec, capacity, false, &operations);
         }
     }
 }
@@ -43,6 +43,6 @@ fn a_few_seconds_of_fuzzing() {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(3);
     while std::time::Instant::now() < until {
         let length = 3 + random.next() as usize % 2000;
-        harness::drive(&random.bytes(length));
+        crate::harness::drive(&random.bytes(length));
     }
 }

@@ -71,6 +71,6 @@ fn damaged_files_never_panic() {
                 _ => bytes.insert(at, random.next() as u8),
             }
         }
-        harness::load(&bytes);
+        crate::harness::load(&bytes);
     }
 }

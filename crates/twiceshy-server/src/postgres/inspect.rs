@@ -16,6 +16,8 @@ pub(super) struct Found {
     /// As SQL, and for people.
     pub(super) name: String,
     pub(super) key: String,
+    /// PostgreSQL's number of its type.
+    pub(super) key_oid: u32,
     pub(super) key_type: KeyType,
     /// `None`: the row as JSON.
     pub(super) value: Option<(String, u32)>,
@@ -104,7 +106,7 @@ pub(super) async fn inspect(client: &Client, options: &PostgresOptions) -> Resul
         Some(value) => Some((value.clone(), column(value).await?.get(1))),
         None => None,
     };
-    Ok(Found { oid, name, key: key.clone(), key_type, value })
+    Ok(Found { oid, name, key: key.clone(), key_oid, key_type, value })
 }
 
 /// Which table of which server, without its password.

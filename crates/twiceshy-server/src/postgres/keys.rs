@@ -57,6 +57,16 @@ impl KeyType {
         }
     }
 
+    /// A key that PostgreSQL has written as text, in its one form; `None` if it is not such a text.
+    pub(super) fn from_text(self, text: &Bytes) -> Option<Bytes> {
+        match self {
+            KeyType::Bytes => hexadecimal(text.strip_prefix(b"\\x")?),
+            KeyType::Text | KeyType::Uuid | KeyType::Integer => {
+                self.canonical(text).map(Cow::into_owned)
+            }
+        }
+    }
+
     /// The one form of a key, which is how PostgreSQL writes it; `None` if no column
     /// of this type can have it.
     pub(super) fn canonical(self, key: &Bytes) -> Option<Cow<'_, Bytes>> {
@@ -73,6 +83,12 @@ impl KeyType {
             }
         }
     }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<Bytes> {
+    let digit = |digit: u8| char::from(digit).to_digit(16).map(|digit| digit as u8);
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
 /// A UUID as PostgreSQL reads it: 32 hexadecimal digits, a hyphen after any four of
@@ -103,6 +119,22 @@ fn uuid(key: &[u8]) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_postgresql_writes_are_read() {
+        for (kind, text, key) in [
+            (KeyType::Bytes, &b"\\x6100ff"[..], Some(&b"a\0\xff"[..])),
+            (KeyType::Bytes, b"\\x", Some(b"")),
+            (KeyType::Bytes, b"\\x6", None),
+            (KeyType::Bytes, b"\\x6g", None),
+            (KeyType::Bytes, b"61", None),
+            (KeyType::Integer, b"-7", Some(b"-7")),
+            (KeyType::Text, "größe".as_bytes(), Some("größe".as_bytes())),
+        ] {
+            let found = kind.from_text(&Bytes::from_static(text));
+            assert_eq!(found.as_deref(), key, "{kind:?} {text:?}");
+        }
+    }
 
     #[test]
     fn one_form_for_each_key() {

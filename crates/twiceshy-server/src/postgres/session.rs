@@ -11,6 +11,7 @@ use tokio_postgres::config::{Config, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
 
+use super::follow::Walsender;
 use crate::tls::{self, Authorities};
 
 /// What may take how long, and which flag of `twiceshy serve` makes that longer.
@@ -81,6 +82,17 @@ impl Sessions {
             Ok(client)
         };
         Step::short("connecting", self.most).within(connected, |late| late).await
+    }
+}
+
+impl Sessions {
+    /// Connects to the log, under this name.
+    pub(super) async fn walsender(&self, name: &str) -> Result<Walsender, String> {
+        let connected = async {
+            let connected = Walsender::connect(&self.config, &self.tls, name).await;
+            connected.map_err(|error| tls::explained(error.to_string()))
+        };
+        Step::short("connecting to the log", self.most).within(connected, |late| late).await
     }
 }
 

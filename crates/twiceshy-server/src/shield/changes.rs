@@ -11,7 +11,11 @@
 //!         (TS.ADDED: announced as well; the client writes to the store)
 //! remove  removing ─▶ store ─▶ nobody added since? forgetting ─▶ filter forgets
 //! resync  scan of the store ─▶ not seen, not recent? forgetting ─▶ filter forgets
+//! stream  streamed ─▶ lookups know ─▶ filter ─▶ the disk has it, and everybody can see it
 //! ```
+//!
+//! A log tells of an insertion before anybody can see it in the store: that the store does not
+//! show a key means nothing as long as it is `streamed`. Of removals, only the log's own pass.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +54,9 @@ pub(super) struct State {
     /// store does not have them yet means nothing.
     announced: HashSet<Digest>,
     announced_earlier: HashSet<Digest>,
+    /// Digests that the store's log has inserted: once until the filter has them on disk, and
+    /// once until every session can see them.
+    streamed: HashMap<Digest, u32>,
     turned: Instant,
     /// Of the resync that goes on. What is no longer recent goes there, so that it
     /// is kept however long the resync takes, and in no more memory.
@@ -66,6 +73,7 @@ impl Default for State {
             earlier: HashSet::new(),
             announced: HashSet::new(),
             announced_earlier: HashSet::new(),
+            streamed: HashMap::new(),
             turned: Instant::now(),
             seen: None,
         }
@@ -119,16 +127,63 @@ impl Changes {
             adding.digests.extend_from_slice(some);
         })
         .await;
+        self.not_forgetting(&digests).await;
+        adding
+    }
+
+    /// Waits until none of them is being forgotten.
+    pub(super) async fn not_forgetting(&self, digests: &[Digest]) {
         loop {
             // It is told of all that is forgotten after this look.
             let forgotten = self.forgotten.notified();
             let mut forgetting = false;
-            in_turns(&digests, |some| forgetting |= self.lock().is_forgetting(some)).await;
+            in_turns(digests, |some| forgetting |= self.lock().is_forgetting(some)).await;
             if !forgetting {
-                return adding;
+                return;
             }
             forgotten.await;
         }
+    }
+
+    /// The store's log has inserted these. [`Changes::streamed`] is called twice for each.
+    pub(super) fn stream(&self, digests: &[Digest]) {
+        for some in digests.chunks(AT_ONCE) {
+            let mut state = self.lock();
+            for &digest in some {
+                *state.streamed.entry(digest).or_default() += 2;
+                if let Some(removing) = state.removing.get_mut(&digest) {
+                    removing.disturbed = true;
+                }
+            }
+        }
+    }
+
+    /// The filter has them on disk, or every session can see them.
+    pub(super) fn streamed(&self, digests: &[Digest]) {
+        for some in digests.chunks(AT_ONCE) {
+            let mut state = self.lock();
+            some.iter().for_each(|digest| release(&mut state.streamed, digest));
+        }
+    }
+
+    /// The log is read anew, and nothing that it has said before counts.
+    pub(super) fn end_stream(&self) {
+        self.lock().streamed.clear();
+    }
+
+    /// Calls `forget` for those of the digests that the store's log has removed, unless a client
+    /// is adding them or has announced them lately.
+    pub(super) fn forget_streamed<T>(
+        &self,
+        mut removed: Vec<Digest>,
+        forget: impl FnOnce(&[Digest]) -> T,
+    ) -> T {
+        let mut state = self.lock();
+        removed.retain(|digest| !state.setting.contains_key(digest) && !state.is_announced(digest));
+        state.forget(&removed);
+        let forgetting = Forgetting { changes: self, digests: removed };
+        drop(state);
+        forget(&forgetting.digests)
     }
 
     /// These are about to be removed, from the store first.
@@ -170,6 +225,7 @@ impl Changes {
             !state.recent.contains(digest)
                 && !state.earlier.contains(digest)
                 && !state.setting.contains_key(digest)
+                && !state.streamed.contains_key(digest)
                 && !state.seen.as_ref().is_some_and(|seen| seen.contains(*digest))
         });
         state.forget(&unseen);
@@ -193,6 +249,10 @@ impl State {
     /// Whether one of them is just being forgotten.
     fn is_forgetting(&self, digests: &[Digest]) -> bool {
         digests.iter().any(|digest| self.forgetting.contains_key(digest))
+    }
+
+    fn is_announced(&self, digest: &Digest) -> bool {
+        self.announced.contains(digest) || self.announced_earlier.contains(digest)
     }
 
     fn begin(&mut self, digests: &[Digest], announced: bool) {
@@ -249,7 +309,7 @@ impl State {
 }
 
 /// One less of a digest; the last takes it away.
-fn release(counts: &mut HashMap<Digest, u32>, digest: &Digest) {
+pub(super) fn release(counts: &mut HashMap<Digest, u32>, digest: &Digest) {
     if let Some(count) = counts.get_mut(digest) {
         *count -= 1;
         if *count == 0 {
@@ -311,8 +371,8 @@ impl Removal {
             let mut state = self.changes.lock();
             let undisturbed = |digest: &Digest| {
                 state.removing.get(digest).is_some_and(|removing| !removing.disturbed)
-                    && !state.announced.contains(digest)
-                    && !state.announced_earlier.contains(digest)
+                    && !state.streamed.contains_key(digest)
+                    && !state.is_announced(digest)
             };
             let forget = |digest: &&Digest| gone(digest) && undisturbed(digest);
             let some: Vec<Digest> = some.iter().filter(forget).copied().collect();

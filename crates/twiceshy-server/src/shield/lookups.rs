@@ -66,12 +66,16 @@ impl<U: Upstream> Inner<U> {
         if !self.is_trusted() {
             return canonical.into_iter().map(owned).unzip();
         }
+        // What the log has just inserted first: then it goes to the filter.
+        let fresh = |key: &[u8]| self.stream.contains(|| self.sidecar.digest(key));
         let maybe = match &canonical[..] {
             // A single key needs no lists.
-            [(_, key)] => vec![self.sidecar.guard().contains(&key[..])],
+            [(_, key)] => vec![fresh(key) || self.sidecar.guard().contains(&key[..])],
             canonical => {
                 let keys: Vec<&[u8]> = canonical.iter().map(|(_, key)| &key[..]).collect();
-                self.sidecar.contains_many(&keys)
+                let fresh: Vec<bool> = keys.iter().map(|key| fresh(key)).collect();
+                let maybe = self.sidecar.contains_many(&keys);
+                maybe.into_iter().zip(fresh).map(|(maybe, fresh)| maybe || fresh).collect()
             }
         };
         let all = canonical.into_iter().zip(maybe);

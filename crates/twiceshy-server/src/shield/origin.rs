@@ -31,7 +31,7 @@ pub(super) struct Origin {
 
 /// What a sidecar knows of its store's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// No scan of the store was ever finished.
     Partial,
     /// One was, and the run after it has not been ended by a clean stop: a loss of power
@@ -93,20 +93,9 @@ impl Origin {
         self.state
     }
 
-    /// Writes the file. It is the old one or the new one, never a part of it, and
-    /// when this returns it is the new one for good.
+    /// Writes the file.
     pub(super) fn set(&mut self, state: State) -> Result<(), Failure> {
-        let path = self.directory.join(NAME);
-        let text = text(&self.origin, state);
-        let write = || {
-            let draft = path.with_extension("new");
-            let mut file = File::create(&draft)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)?;
-            sync_names(&self.directory)
-        };
-        write().map_err(failed("write", &path))?;
+        replace_file(&self.directory, NAME, &text(&self.origin, state))?;
         self.state = state;
         Ok(())
     }
@@ -126,6 +115,21 @@ impl Origin {
         sync_all().map_err(failed("sync", &self.directory))?;
         self.set(State::Whole { generation })
     }
+}
+
+/// Writes a small file: it is the old one or the new one, never a part of it, and when this
+/// returns it is the new one for good.
+pub(crate) fn replace_file(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+    let path = directory.join(name);
+    let write = || {
+        let draft = path.with_extension("new");
+        let mut file = File::create(&draft)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, &path)?;
+        sync_names(directory)
+    };
+    write().map_err(failed("write", &path))
 }
 
 fn text(origin: &str, state: State) -> String {

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use twiceshy::Digest;
 use twiceshy::guard::Store as _;
+use twiceshy::store::SidecarStore;
 
 use crate::backend::Failure;
 use crate::blocking::blocking;
@@ -97,30 +98,13 @@ impl<U: Upstream> Resyncing<U> {
     /// Adds the keys that are not known yet, when there are `at_once` of them or more.
     fn absorb(
         &self,
-        mut chunks: mpsc::Receiver<Vec<Bytes>>,
+        chunks: mpsc::Receiver<Vec<Bytes>>,
         at_once: usize,
         expected: u64,
-        mut progress: impl FnMut(u64, u64),
+        progress: impl FnMut(u64, u64),
     ) -> Result<Resynced, Failure> {
-        let sidecar = &self.inner.sidecar;
-        let (mut result, mut new) = (Resynced::default(), Vec::new());
-        while let Some(keys) = chunks.blocking_recv() {
-            result.keys += keys.len() as u64;
-            for key in &keys {
-                let digest = sidecar.digest(key);
-                self.seen.insert(digest);
-                if !sidecar.exists(digest)? {
-                    new.push(digest);
-                }
-            }
-            if new.len() >= at_once {
-                result.added += sidecar.added_digests(&new)? as u64;
-                new.clear();
-            }
-            progress(result.keys, expected.max(result.keys));
-        }
-        result.added += sidecar.added_digests(&new)? as u64;
-        Ok(result)
+        let seen = |digest| self.seen.insert(digest);
+        absorb(&self.inner.sidecar, chunks, seen, at_once, expected, progress)
     }
 
     /// Forgets what the scan did not see, a few at a time.
@@ -149,6 +133,74 @@ impl<U: Upstream> Resyncing<U> {
             }
         }
         Ok(forgotten)
+    }
+}
+
+/// Adds the keys that are not known yet, when there are `at_once` of them or more; `seen` is
+/// told of all.
+fn absorb(
+    sidecar: &SidecarStore,
+    mut chunks: mpsc::Receiver<Vec<Bytes>>,
+    seen: impl Fn(Digest),
+    at_once: usize,
+    expected: u64,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Resynced, Failure> {
+    let (mut result, mut new) = (Resynced::default(), Vec::new());
+    while let Some(keys) = chunks.blocking_recv() {
+        result.keys += keys.len() as u64;
+        for key in &keys {
+            let digest = sidecar.digest(key);
+            seen(digest);
+            if !sidecar.exists(digest)? {
+                new.push(digest);
+            }
+        }
+        if new.len() >= at_once {
+            result.added += sidecar.added_digests(&new)? as u64;
+            new.clear();
+        }
+        progress(result.keys, expected.max(result.keys));
+    }
+    result.added += sidecar.added_digests(&new)? as u64;
+    Ok(result)
+}
+
+/// Fills an empty sidecar, on which nobody relies, with the keys that `scan` sends. `progress` is
+/// told how many keys of about how many are done.
+pub(crate) async fn fill<U: Upstream>(
+    inner: &Arc<Inner<U>>,
+    scan: impl AsyncFnOnce(mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure>,
+    progress: impl FnMut(u64, u64) + Send + 'static,
+) -> Result<Resynced, Failure> {
+    let expected = inner.upstream.estimate().await?;
+    let (send, receive) = mpsc::channel(4);
+    let filling = Arc::clone(inner);
+    let absorb = blocking(move || {
+        absorb(&filling.sidecar, receive, |_| (), ADDED_AT_ONCE, expected, progress)
+    });
+    let (scanned, absorbed) = tokio::join!(scan(send), absorb);
+    let mut result = absorbed?;
+    result.without_key = scanned?;
+    Ok(result)
+}
+
+impl<U: Upstream> Inner<U> {
+    /// Forgets every key that no client is adding or has announced lately.
+    pub(crate) fn forget_all(&self) -> Result<(), Failure> {
+        /// Nobody waits for these: who adds one of them has announced it.
+        const AT_ONCE: usize = 1 << 16;
+        for piece in 0..1 << PIECES_BITS {
+            let mut digests = Vec::new();
+            let each = &mut |digest: Digest, _: &[u8]| digests.push(digest);
+            let store = self.sidecar.guard().store();
+            store.read(range(piece), each).map_err(twiceshy::guard::Error::Read)?;
+            for digests in digests.chunks(AT_ONCE) {
+                let forget = |digests: &[Digest]| self.sidecar.removed_many(digests);
+                self.changes.forget_streamed(digests.to_vec(), forget)?;
+            }
+        }
+        Ok(())
     }
 }
 

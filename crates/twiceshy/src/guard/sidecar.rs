@@ -105,7 +105,7 @@ impl<S: Store> Sidecar<S> {
     /// # Errors
     /// As [`Sidecar::added`].
     pub fn added_digests(&self, digests: &[Digest]) -> Result<usize> {
-        self.guard.write(digests.iter().map(|&digest| (digest, Vec::new())).collect())
+        self.guard.write(empty_records(digests), None)
     }
 
     /// Reports a key that is no longer stored. Returns whether the sidecar had it.
@@ -122,7 +122,30 @@ impl<S: Store> Sidecar<S> {
     /// # Errors
     /// As [`Sidecar::removed`].
     pub fn removed_many(&self, digests: &[Digest]) -> Result<usize> {
-        self.guard.remove_digests(digests)
+        self.guard.remove_digests(digests, None)
+    }
+
+    /// [`Sidecar::added_digests`], then [`Sidecar::removed_many`], and a mark that goes to disk
+    /// with the last of them: how far the sidecar has followed the store's log. After a crash
+    /// [`Sidecar::mark`] is at or before what the sidecar knows.
+    ///
+    /// # Errors
+    /// [`Error`] when the guard's own store failed: call this again with the same changes.
+    pub fn follow(&self, added: &[Digest], removed: &[Digest], mark: u64) -> Result<()> {
+        let last = removed.is_empty().then_some(mark);
+        self.guard.write(empty_records(added), last)?;
+        if !removed.is_empty() {
+            self.guard.remove_digests(removed, Some(mark))?;
+        }
+        Ok(())
+    }
+
+    /// The mark of the last [`Sidecar::follow`].
+    ///
+    /// # Errors
+    /// [`Error::Read`] when the guard's own store failed.
+    pub fn mark(&self) -> Result<Option<u64>> {
+        self.guard.store.mark().map_err(Error::Read)
     }
 
     /// The digest of a key.
@@ -197,4 +220,8 @@ impl<S: Store> Sidecar<S> {
     pub fn guard(&self) -> &Guard<S> {
         &self.guard
     }
+}
+
+fn empty_records(digests: &[Digest]) -> Vec<(Digest, Vec<u8>)> {
+    digests.iter().map(|&digest| (digest, Vec::new())).collect()
 }

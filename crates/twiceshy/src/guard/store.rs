@@ -65,6 +65,23 @@ pub trait Store: Send + Sync {
     /// happened, but must not happen later: the guard forgets its keys.
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError>;
 
+    /// [`Store::write`], and a mark of the caller's in the same write: how far it has followed
+    /// the log of another store, say. Stores without marks refuse.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    fn write_marked(&self, _changes: &[Change<'_>], _mark: u64) -> Result<(), RemoteError> {
+        Err("this store keeps no mark".into())
+    }
+
+    /// The mark of the last [`Store::write_marked`].
+    ///
+    /// # Errors
+    /// The store's reason why it cannot read.
+    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+        Ok(None)
+    }
+
     /// The number of records, exactly or approximately, for progress and sizes.
     ///
     /// # Errors
@@ -138,6 +155,7 @@ impl Header {
 pub struct MemoryStore {
     records: RwLock<BTreeMap<Digest, Box<[u8]>>>,
     header: RwLock<Option<Header>>,
+    mark: RwLock<Option<u64>>,
     reads: AtomicU64,
     writes: AtomicU64,
 }
@@ -192,6 +210,16 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
+        self.write(changes)?;
+        *self.mark.write().expect(WHOLE) = Some(mark);
+        Ok(())
+    }
+
+    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+        Ok(*self.mark.read().expect(WHOLE))
+    }
+
     fn count(&self) -> Result<u64, RemoteError> {
         Ok(self.records.read().expect(WHOLE).len() as u64)
     }
@@ -238,6 +266,14 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
         (**self).write(changes)
+    }
+
+    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
+        (**self).write_marked(changes, mark)
+    }
+
+    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+        (**self).mark()
     }
 
     fn count(&self) -> Result<u64, RemoteError> {

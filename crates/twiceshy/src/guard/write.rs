@@ -33,7 +33,7 @@ impl<S: Store> Guard<S> {
         for (key, value) in records {
             changes.push((self.hasher.digest(key), record::encode(key.as_ref(), value.as_ref())));
         }
-        self.write(changes)
+        self.write(changes, None)
     }
 
     /// Removes a key and its value. Returns whether the key was stored.
@@ -54,11 +54,12 @@ impl<S: Store> Guard<S> {
         let digests = keys.iter().map(|key| self.hasher.digest(key));
         let maybe: Vec<Digest> =
             digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
-        self.remove_digests(&maybe)
+        self.remove_digests(&maybe, None)
     }
 
-    /// Removes the records of these digests with one write. Returns how many there were.
-    pub(super) fn remove_digests(&self, digests: &[Digest]) -> Result<usize> {
+    /// Removes the records of these digests with one write, and sets the store's mark with it.
+    /// Returns how many there were.
+    pub(super) fn remove_digests(&self, digests: &[Digest], mark: Option<u64>) -> Result<usize> {
         let mut digests = digests.to_vec();
         digests.sort_unstable();
         digests.dedup();
@@ -70,13 +71,14 @@ impl<S: Store> Guard<S> {
             .filter_map(|(digest, evidence)| evidence.proves_stored().then_some(digest))
             .collect();
         if stored.is_empty() {
+            self.commit(&[], mark)?;
             return Ok(0);
         }
         self.make_dirty()?;
         // The filters keep the fingerprints of all of them until each is removed below.
         stored.iter().for_each(|&digest| writers.of(digest).begin_removal(digest));
         let changes: Vec<Change<'_>> = stored.iter().map(|&digest| (digest, None)).collect();
-        self.store.write(&changes).map_err(Error::Write)?;
+        self.commit(&changes, mark)?;
         // The records are gone: fingerprints that remain are harmless.
         if let Ok(evidence) = self.read_many(&stored, |_, _, _| ()) {
             for (&digest, evidence) in stored.iter().zip(evidence) {
@@ -86,9 +88,15 @@ impl<S: Store> Guard<S> {
         Ok(stored.len())
     }
 
-    /// Stores records, after their fingerprints. Returns the number of new digests.
-    pub(super) fn write(&self, mut records: Vec<(Digest, Vec<u8>)>) -> Result<usize> {
+    /// Stores records, after their fingerprints, and sets the store's mark with them. Returns the
+    /// number of new digests.
+    pub(super) fn write(
+        &self,
+        mut records: Vec<(Digest, Vec<u8>)>,
+        mark: Option<u64>,
+    ) -> Result<usize> {
         if records.is_empty() {
+            self.commit(&[], mark)?;
             return Ok(0);
         }
         // In digest order. Of two records with one key, the later one stays.
@@ -122,8 +130,18 @@ impl<S: Store> Guard<S> {
         }
         let changes: Vec<Change<'_>> =
             records.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
-        self.store.write(&changes).map_err(Error::Write)?;
+        self.commit(&changes, mark)?;
         Ok(new)
+    }
+
+    /// Writes to the store, if there is anything to write.
+    fn commit(&self, changes: &[Change<'_>], mark: Option<u64>) -> Result<()> {
+        let written = match mark {
+            Some(mark) => self.store.write_marked(changes, mark),
+            None if changes.is_empty() => Ok(()),
+            None => self.store.write(changes),
+        };
+        written.map_err(Error::Write)
     }
 
     /// Reads the ranges of these digests, which are in order, with one read of the store.

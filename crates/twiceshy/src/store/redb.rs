@@ -50,6 +50,7 @@ const RECORDS: TableDefinition<u128, &[u8]> = TableDefinition::new("records");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 pub(crate) const TAG: &str = "tag";
 pub(crate) const GENERATION: &str = "generation";
+const MARK: &str = "mark";
 
 /// Records in a file of crate `redb`.
 pub struct Redb {
@@ -206,6 +207,31 @@ impl Redb {
         let tables = reader.verify_tables(&view.tree);
         let verified = tables.and_then(|()| reader.verify_removals(&view.tree, &digests));
         Ok(verified.map_err(|unsound| self.unsound(view, unsound, false))?)
+    }
+
+    /// Changes records in a transaction.
+    fn write_to(
+        &self,
+        view: &View,
+        transaction: &WriteTransaction,
+        changes: &[Change<'_>],
+    ) -> Result<(), RemoteError> {
+        self.verify_before(view, changes)?;
+        let mut records = transaction.open_table(RECORDS)?;
+        // If `redb` does not find the name, it has just made an empty table.
+        if records.len()? != view.tree.entries {
+            return Err(self.damaged(&"the table of records is not as committed").into());
+        }
+        // Neighbours share pages. Of two changes of a record the last counts.
+        let mut ordered: Vec<&Change<'_>> = changes.iter().collect();
+        ordered.sort_by_key(|(digest, _)| *digest);
+        for (digest, record) in ordered {
+            match record {
+                Some(record) => records.insert(digest.number(), *record)?,
+                None => records.remove(digest.number())?,
+            };
+        }
+        Ok(())
     }
 
     /// Looks at the database while nobody writes.
@@ -418,23 +444,21 @@ impl Store for Redb {
     }
 
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError> {
+        self.change(|view, transaction| self.write_to(view, transaction, changes))
+    }
+
+    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
         self.change(|view, transaction| {
-            self.verify_before(view, changes)?;
-            let mut records = transaction.open_table(RECORDS)?;
-            // If `redb` does not find the name, it has just made an empty table.
-            if records.len()? != view.tree.entries {
-                return Err(self.damaged(&"the table of records is not as committed").into());
-            }
-            // Neighbours share pages. Of two changes of a record the last counts.
-            let mut ordered: Vec<&Change<'_>> = changes.iter().collect();
-            ordered.sort_by_key(|(digest, _)| *digest);
-            for (digest, record) in ordered {
-                match record {
-                    Some(record) => records.insert(digest.number(), *record)?,
-                    None => records.remove(digest.number())?,
-                };
-            }
+            self.write_to(view, transaction, changes)?;
+            transaction.open_table(META)?.insert(MARK, mark)?;
             Ok(())
+        })
+    }
+
+    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+        self.inspect(|database| {
+            let meta = database.begin_read()?.open_table(META)?;
+            Ok(meta.get(MARK)?.map(|mark| mark.value()))
         })
     }
 

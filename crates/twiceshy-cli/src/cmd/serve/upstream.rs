@@ -4,10 +4,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tracing::warn;
 use twiceshy_server::{
-    Authorities, Backend, Postgres, PostgresOptions, Redis, RedisServer, ShieldOptions, Table,
-    Upstream,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, Postgres, PostgresOptions, Redis,
+    RedisServer, ShieldOptions, Table,
 };
 
 use crate::progress::Progress;
@@ -47,6 +48,23 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
 
+    /// Learn of changes from the store itself, so that writes may go wherever they like.
+    /// PostgreSQL: through its log (wal_level = logical); with sync, commits wait for the filter
+    /// if the server's synchronous_standby_names lists it, and no visible row is ever denied
+    #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, default_missing_value = "async",
+          conflicts_with_all = ["resync", "no_resync_at_start"])]
+    follow: Option<Follow>,
+
+    /// Milliseconds that the filter may be behind a store that is followed; beyond, every lookup
+    /// goes to the store
+    #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    max_lag: u64,
+
+    /// The application_name under which PostgreSQL's log is followed, for
+    /// synchronous_standby_names
+    #[arg(long, value_name = "NAME", default_value = "twiceshy")]
+    follow_as: String,
+
     /// Look this often for keys that were added or removed without TS.ADDED and
     /// TS.REMOVED: until then added ones read as missing [default: only at the start]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=YEAR))]
@@ -75,6 +93,15 @@ pub struct UpstreamArgs {
     store_scan_timeout: u64,
 }
 
+/// Whether commits of a store that is followed wait for the filter.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Follow {
+    /// They do not: a new key may be denied for as long as the lag
+    Async,
+    /// They do
+    Sync,
+}
+
 impl UpstreamArgs {
     /// The backend of the store that was named, if one was.
     pub async fn backend(&self, directory: &Path) -> Result<Option<Backend>, Box<dyn Error>> {
@@ -89,10 +116,10 @@ impl UpstreamArgs {
             resync: self.resync.map(Duration::from_secs),
             resync_at_start: !self.no_resync_at_start,
         };
-        if options.resync.is_none() {
+        if options.resync.is_none() && self.follow.is_none() {
             warn!(
                 "keys that are added to the store without TS.ADDED read as missing until the next \
-                 start; --resync SECONDS finds them"
+                 start; --follow learns of them at once, --resync SECONDS finds them"
             );
         }
         let authorities = self.store_ca.as_deref().map(Authorities::read).transpose()?;
@@ -110,7 +137,14 @@ impl UpstreamArgs {
                     timeout,
                     scan_timeout: Duration::from_secs(self.store_scan_timeout),
                 };
-                let shield: Postgres = open(Table::connect(&asked).await?, &options).await?;
+                let table = Table::connect(&asked).await?;
+                let shield: Postgres = match self.follow {
+                    Some(follow) => {
+                        let follow = self.follow_options(follow);
+                        shown(|told| Postgres::follow(table, &options, follow, told)).await?
+                    }
+                    None => shown(|told| Postgres::open(table, &options, told)).await?,
+                };
                 Ok(Some(Backend::Postgres(shield)))
             }
             ("postgres" | "postgresql", ..) => {
@@ -118,7 +152,10 @@ impl UpstreamArgs {
             }
             ("redis" | "rediss" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
                 let server = RedisServer::connect(&address, authorities.as_ref(), timeout).await?;
-                let shield: Redis = open(server, &options).await?;
+                if self.follow.is_some() {
+                    return Err("--follow is for PostgreSQL".into());
+                }
+                let shield: Redis = shown(|told| Redis::open(server, &options, told)).await?;
                 Ok(Some(Backend::Redis(shield)))
             }
             ("redis" | "rediss" | "redis+unix" | "unix", ..) => {
@@ -133,12 +170,22 @@ impl UpstreamArgs {
         }
     }
 
+    fn follow_options(&self, follow: Follow) -> FollowOptions {
+        let mode = match follow {
+            Follow::Async => FollowMode::Async,
+            Follow::Sync => FollowMode::Sync,
+        };
+        let max_lag = Duration::from_millis(self.max_lag);
+        FollowOptions { mode, max_lag, name: self.follow_as.clone() }
+    }
+
     fn only_for_a_store(&self) -> Option<&'static str> {
         [
             (self.store_ca.is_some(), "--store-ca"),
             (self.table.is_some(), "--table"),
             (self.key.is_some(), "--key"),
             (self.value.is_some(), "--value"),
+            (self.follow.is_some(), "--follow"),
             (self.resync.is_some(), "--resync"),
             (self.no_resync_at_start, "--no-resync-at-start"),
         ]
@@ -147,18 +194,18 @@ impl UpstreamArgs {
     }
 }
 
-/// Opens the filter; if it has to be built, a bar shows how far that is.
-async fn open<U: Upstream>(
-    upstream: U,
-    options: &ShieldOptions,
-) -> Result<twiceshy_server::Shield<U>, Box<dyn Error>> {
+/// Opens a filter; if it has to be built, a bar shows how far that is.
+async fn shown<S, F>(open: impl FnOnce(Told) -> F) -> Result<S, Box<dyn Error>>
+where
+    F: Future<Output = Result<S, Failure>>,
+{
     let progress = Progress::counting();
     progress.phase("reading the store's keys");
     let told = progress.clone();
-    let opened = twiceshy_server::Shield::open(upstream, options, move |done, total| {
-        told.arrive_of(done, total);
-    })
-    .await;
+    let opened = open(Box::new(move |done, total| told.arrive_of(done, total))).await;
     progress.finish();
     Ok(opened?)
 }
+
+/// Is told how many keys of about how many have been read.
+type Told = Box<dyn FnMut(u64, u64) + Send>;

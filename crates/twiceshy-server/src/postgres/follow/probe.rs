@@ -1,0 +1,188 @@
+//! [`Probe`]: what the server says of itself, several times per `--max-lag`.
+//!
+//! Whatever a client could see when the server was asked was in its log by then. As soon as that
+//! position has been applied, the filter is as fresh as the question is old.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Client, Statement};
+
+use super::lsn::Lsn;
+use super::setup::Publication;
+use crate::backend::Failure;
+use crate::postgres::session::told;
+
+/// What the server said.
+pub(super) struct Probe {
+    /// Before it was asked.
+    pub(super) asked: Instant,
+    /// Everything that any client could see then is before this position.
+    pub(super) end: Lsn,
+    /// What of it is on the server's disk, and can be sent.
+    pub(super) sendable: Lsn,
+    pub(super) snapshot: Snapshot,
+    /// Of the table; `None` if there is none.
+    pub(super) fingerprint: Option<String>,
+    /// Whether the publication is as it has to be.
+    pub(super) published: bool,
+    /// The process that has the slot.
+    pub(super) sender: Option<i32>,
+    /// Whether commits wait for this shield.
+    pub(super) synchronous: bool,
+    /// The bytes of log that the slot retains.
+    pub(super) retained: u64,
+}
+
+/// Asks a server.
+pub(super) struct Prober {
+    client: Client,
+    statement: Statement,
+    most: Duration,
+}
+
+impl Prober {
+    /// An answer takes at most so long.
+    pub(super) async fn new(
+        client: Client,
+        slot: &str,
+        publication: &Publication,
+        fingerprint: &str,
+        most: Duration,
+    ) -> Result<Self, Failure> {
+        let sql = format!(
+            "SELECT pg_catalog.pg_current_wal_insert_lsn()::text,
+                    pg_catalog.pg_current_wal_flush_lsn()::text,
+                    pg_catalog.pg_current_snapshot()::text,
+                    {fingerprint}, {},
+                    s.active_pid, r.sync_state,
+                    pg_catalog.current_setting('synchronous_standby_names'),
+                    pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(),
+                                               s.restart_lsn)::int8
+             FROM (SELECT 1) AS one
+             LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = '{slot}'
+             LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid",
+            publication.suits
+        );
+        let statement = client.prepare(&sql).await;
+        let statement = statement.map_err(|error| Failure::Upstream(told(&error)))?;
+        Ok(Prober { client, statement, most })
+    }
+
+    pub(super) async fn ask(&self) -> Result<Probe, String> {
+        let asked = Instant::now();
+        let query = self.client.query_one(&self.statement, &[]);
+        let row = match tokio::time::timeout(self.most, query).await {
+            Ok(row) => row.map_err(|error| told(&error))?,
+            Err(_) => return Err(format!("no answer in {:?}", self.most)),
+        };
+        let lsn = |column: usize| row.get::<_, String>(column).parse::<Lsn>();
+        let state: Option<String> = row.get(6);
+        let standbys: String = row.get(7);
+        let synchronous = match state.as_deref() {
+            Some("sync") => true,
+            Some("quorum") => waits_for_all(&standbys),
+            _ => false,
+        };
+        Ok(Probe {
+            asked,
+            end: lsn(0)?,
+            sendable: lsn(1)?,
+            snapshot: Snapshot::read(row.get(2)).ok_or("its snapshot cannot be read")?,
+            fingerprint: row.get(3),
+            published: row.get(4),
+            sender: row.get(5),
+            synchronous,
+            retained: u64::try_from(row.get::<_, Option<i64>>(8).unwrap_or(0)).unwrap_or(0),
+        })
+    }
+
+    /// Makes the server write all of its log to disk.
+    pub(super) async fn flush(&self) -> Result<(), String> {
+        let beat = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local; \
+                    SELECT pg_catalog.pg_logical_emit_message(true, 'twiceshy', ''); COMMIT";
+        let beat = self.client.batch_execute(beat);
+        match tokio::time::timeout(self.most, beat).await {
+            Ok(beat) => beat.map_err(|error| told(&error)),
+            Err(_) => Err(format!("no answer in {:?}", self.most)),
+        }
+    }
+}
+
+/// Whether a quorum is every standby that is listed: `ANY 2 (a, b)`. In any other, a commit may
+/// be confirmed by another standby and be visible before this shield has it.
+fn waits_for_all(standbys: &str) -> bool {
+    let standbys = standbys.trim();
+    let Some((any, rest)) = standbys.split_at_checked(3) else { return false };
+    let Some((count, names)) = rest.split_once('(') else { return false };
+    let Some(names) = names.trim_end().strip_suffix(')') else { return false };
+    any.eq_ignore_ascii_case("any")
+        && !names.contains('*')
+        // A name in double quotes may have commas: then this is a smaller number than it seems.
+        && !names.contains('"')
+        && count.trim().parse() == Ok(names.split(',').count())
+}
+
+/// Which transactions are over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    /// The first that had not begun.
+    end: u32,
+    running: Vec<u32>,
+}
+
+impl Snapshot {
+    /// Reads `xmin:xmax:xip,xip`, whose numbers have 64 bits; the log's have the lower 32.
+    fn read(text: &str) -> Option<Self> {
+        let low = |text: &str| Some(text.parse::<u64>().ok()? as u32);
+        let mut parts = text.splitn(3, ':');
+        let (_, end, running) = (parts.next()?, low(parts.next()?)?, parts.next()?);
+        let running = running.split(',').filter(|xid| !xid.is_empty()).map(low);
+        Some(Snapshot { end, running: running.collect::<Option<_>>()? })
+    }
+
+    /// Whether a transaction is over: its changes can be seen, or never will be.
+    pub(super) fn is_over(&self, xid: u32) -> bool {
+        // Numbers go in a circle, and a half of it is the past.
+        let begun = self.end.wrapping_sub(xid).wrapping_sub(1) < 1 << 31;
+        begun && !self.running.contains(&xid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_know_what_is_over() {
+        let snapshot = Snapshot::read("10:15:10,12").expect("a snapshot");
+        for (xid, over) in [(3, true), (9, true), (10, false), (11, true), (12, false)] {
+            assert_eq!(snapshot.is_over(xid), over, "{xid}");
+        }
+        for xid in [15, 16, 1 << 30] {
+            assert!(!snapshot.is_over(xid), "{xid} has not begun");
+        }
+        let idle = Snapshot::read("4294967301:4294967301:").expect("of the second round");
+        assert_eq!(idle, Snapshot { end: 5, running: vec![] });
+        assert!(idle.is_over(4) && idle.is_over(u32::MAX) && !idle.is_over(5));
+        for text in ["", "1", "1:2", "1:x:", "1:2:y"] {
+            assert_eq!(Snapshot::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_quorum_of_all_is_synchronous() {
+        for (standbys, all) in [
+            ("ANY 1 (a)", true),
+            ("any 2 (a, b)", true),
+            ("ANY 1 (a, b)", false),
+            ("ANY 2 (a, b, c)", false),
+            ("ANY 1 (*)", false),
+            ("ANY 2 (\"a,b\", c)", false),
+            ("FIRST 1 (a)", false),
+            ("a", false),
+            ("", false),
+        ] {
+            assert_eq!(waits_for_all(standbys), all, "{standbys}");
+        }
+    }
+}

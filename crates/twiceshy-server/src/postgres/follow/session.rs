@@ -1,0 +1,363 @@
+//! One connection to the log, from where the last one ended until this one breaks.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
+use twiceshy::Digest;
+
+use super::lsn::Lsn;
+use super::pgoutput::{self, Column, Message, Relation, Tuple};
+use super::probe::{Probe, Prober};
+use super::slot::Followed;
+use super::wire::{Incoming, Positions, Walsender};
+use super::{FollowMode, Follower, setup};
+use crate::backend::Failure;
+use crate::shield::stream::Event;
+
+/// Insertions of one transaction that are applied before it is complete.
+const PIECE: usize = 1 << 14;
+
+/// How long positions may wait to be reported when no commit waits for them.
+const REPORT: Duration = Duration::from_millis(100);
+
+/// How long this shield has to have been a synchronous standby. PostgreSQL's processes do not
+/// hear of a new setting all at the same time.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Log that the server keeps for us, from which on we warn.
+const MUCH_LOG: u64 = 1 << 30;
+
+impl Follower {
+    /// Follows until something breaks.
+    pub(super) async fn session(&self) -> Result<Infallible, Failure> {
+        let (client, server, publication) = self.prepare().await?;
+        let from = match self.resumes(&client, &server).await? {
+            Ok(from) => from,
+            Err(reason) => {
+                warn!(reason, "building the filter again; lookups go to the store meanwhile");
+                self.build(&server, &publication, |_, _| ()).await?
+            }
+        };
+        let lanes = &self.inner.upstream.lanes;
+        let followed = Followed::read(&self.inner.directory);
+        let followed = followed.ok_or_else(|| Failure::Store("the slot's file is gone".into()))?;
+        let mut walsender = lanes.walsender(&self.options.name).await?;
+        let started = walsender.start(&followed.slot, from, &publication.name).await;
+        started.map_err(|error| Failure::Upstream(error.to_string()))?;
+        info!(slot = followed.slot, position = %from, "following PostgreSQL's log");
+        let fingerprint = setup::fingerprint(&lanes.found);
+        let most = lanes.timeout;
+        let prober = Prober::new(client, &followed.slot, &publication, &fingerprint, most).await?;
+        let (send, probes) = mpsc::channel(1);
+        let reading = Reading {
+            follower: self,
+            walsender,
+            followed,
+            relation: None,
+            xid: 0,
+            events: Vec::new(),
+            open: false,
+            reported: Positions::default(),
+            reported_at: Instant::now(),
+            asked: VecDeque::new(),
+            synchronous_since: None,
+            relied: None,
+            warned: MUCH_LOG,
+        };
+        tokio::select! {
+            outcome = probe(prober, self.options.max_lag / 4, send) => outcome,
+            outcome = reading.read(probes) => outcome,
+        }
+    }
+}
+
+/// Asks the server again and again.
+async fn probe(
+    prober: Prober,
+    every: Duration,
+    send: mpsc::Sender<Probe>,
+) -> Result<Infallible, Failure> {
+    let every = every.clamp(Duration::from_millis(5), Duration::from_millis(250));
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut unsent = Lsn(0);
+    loop {
+        ticks.tick().await;
+        let probe = prober.ask().await.map_err(Failure::Upstream)?;
+        // The server sends what it has on disk. A transaction that does not wait for that may be
+        // visible before.
+        let stuck = unsent > Lsn(0) && probe.sendable < unsent;
+        unsent = if probe.sendable < probe.end { probe.end } else { Lsn(0) };
+        if send.send(probe).await.is_err() {
+            return Err(Failure::Upstream("the connection to the log ended".into()));
+        }
+        if stuck {
+            prober.flush().await.map_err(Failure::Upstream)?;
+        }
+    }
+}
+
+/// Reads the log.
+struct Reading<'a> {
+    follower: &'a Follower,
+    walsender: Walsender,
+    followed: Followed,
+    /// The key's place among the columns, once the log has said what they are.
+    relation: Option<usize>,
+    /// The transaction that is being read, and what of it was not applied yet.
+    xid: u32,
+    events: Vec<Event>,
+    open: bool,
+    reported: Positions,
+    reported_at: Instant,
+    /// When the server was asked, and the end of its log then; the oldest first.
+    asked: VecDeque<(Instant, Lsn)>,
+    synchronous_since: Option<Instant>,
+    /// Whether the filter was relied on when it was last logged.
+    relied: Option<bool>,
+    /// The size of the log at the next warning.
+    warned: u64,
+}
+
+impl Reading<'_> {
+    async fn read(mut self, mut probes: mpsc::Receiver<Probe>) -> Result<Infallible, Failure> {
+        let inner = &self.follower.inner;
+        let mut flushed = inner.stream.flushed();
+        self.reported = Positions { applied: Lsn(0), flushed: Lsn(0) };
+        loop {
+            let sync = self.follower.options.mode == FollowMode::Sync;
+            if sync || self.reported_at.elapsed() >= REPORT {
+                self.report(false).await?;
+            }
+            let due = REPORT.saturating_sub(self.reported_at.elapsed());
+            tokio::select! {
+                biased;
+                incoming = self.walsender.next() => {
+                    self.take(incoming.map_err(broken)?).await?;
+                    // What has come together is reported together.
+                    while self.walsender.has_next() {
+                        let incoming = self.walsender.next().await.map_err(broken)?;
+                        self.take(incoming).await?;
+                    }
+                    self.prove();
+                }
+                _ = flushed.changed() => (),
+                probe = probes.recv() => match probe {
+                    Some(probe) => self.probed(probe)?,
+                    None => return Err(Failure::Upstream("the server is not asked any more".into())),
+                },
+                () = tokio::time::sleep(due), if !sync => (),
+            }
+        }
+    }
+
+    /// Tells the server how far we are, if that is news or it `must` be.
+    async fn report(&mut self, must: bool) -> Result<(), Failure> {
+        let stream = &self.follower.inner.stream;
+        let applied = Lsn(*stream.applied().borrow());
+        let positions = Positions { applied, flushed: Lsn(*stream.flushed().borrow()) };
+        if must || positions != self.reported {
+            self.walsender.report(positions).await.map_err(broken)?;
+            self.reported = positions;
+        }
+        self.reported_at = Instant::now();
+        Ok(())
+    }
+
+    async fn take(&mut self, incoming: Incoming) -> Result<(), Failure> {
+        match incoming {
+            Incoming::Alive { end, wants_reply } => {
+                if !self.open {
+                    self.follower.inner.reached(end.0);
+                }
+                if wants_reply {
+                    self.report(true).await?;
+                }
+            }
+            Incoming::Data(data) => {
+                let message = pgoutput::read(data);
+                self.apply(message.ok_or_else(|| strange("a message cannot be read"))?).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, message: Message) -> Result<(), Failure> {
+        let inner = &self.follower.inner;
+        match message {
+            Message::Begin { xid } => (self.xid, self.open) = (xid, true),
+            Message::Commit { end } => {
+                let events = std::mem::take(&mut self.events);
+                inner.stream(self.xid, &events);
+                self.open = false;
+                inner.reached(end.0);
+                inner.room_in_stream().await;
+            }
+            Message::Relation(relation) => self.relation = Some(self.key_column(&relation)?),
+            Message::Insert { table, new } => {
+                self.check(table)?;
+                let added = self.digest(&new)?.map(Event::Added);
+                self.events.extend(added);
+                // Only complete transactions take something away.
+                if self.events.len() >= PIECE
+                    && self.events.iter().all(|event| matches!(event, Event::Added(_)))
+                {
+                    inner.stream(self.xid, &std::mem::take(&mut self.events));
+                    inner.room_in_stream().await;
+                }
+            }
+            Message::Update { table, old, new } => {
+                self.check(table)?;
+                let new = self.digest(&new)?;
+                let old = old.map(|old| self.digest(&old)).transpose()?.flatten();
+                if old != new {
+                    self.events.extend(old.map(Event::Removed));
+                }
+                self.events.extend(new.map(Event::Added));
+            }
+            Message::Delete { table, old } => {
+                self.check(table)?;
+                let removed = self.digest(&old)?.map(Event::Removed);
+                self.events.extend(removed);
+            }
+            Message::Truncate { tables } => {
+                if tables.contains(&self.follower.inner.upstream.lanes.found.oid) {
+                    self.events.push(Event::Cleared);
+                }
+            }
+            Message::Other => (),
+        }
+        Ok(())
+    }
+
+    /// Only our table is published.
+    fn check(&self, table: u32) -> Result<(), Failure> {
+        let ours = self.follower.inner.upstream.lanes.found.oid;
+        if table == ours { Ok(()) } else { Err(strange("it is of another table")) }
+    }
+
+    /// The place of the key among a table's columns.
+    fn key_column(&self, relation: &Relation) -> Result<usize, Failure> {
+        let found = &self.follower.inner.upstream.lanes.found;
+        self.check(relation.table)?;
+        let place = relation
+            .columns
+            .iter()
+            .position(|(name, kind)| *name == found.key && *kind == found.key_oid);
+        place.ok_or_else(|| {
+            Failure::Refused(format!(
+                "the column {} of {} was dropped, renamed or has another type now: start the \
+                 server again with the column that has the keys",
+                found.key, found.name
+            ))
+        })
+    }
+
+    /// The digest of a row's key; nothing if it has none, or an update left it as it was.
+    fn digest(&self, tuple: &Tuple) -> Result<Option<Digest>, Failure> {
+        let place = self.relation.ok_or_else(|| strange("its columns are not known"))?;
+        let key = match tuple.get(place).ok_or_else(|| strange("a row has no key column"))? {
+            Column::Null | Column::Unchanged => return Ok(None),
+            Column::Text(text) => self.key(text)?,
+        };
+        Ok(Some(self.follower.inner.sidecar.digest(key)))
+    }
+
+    /// A key as lookups have it.
+    fn key(&self, text: &Bytes) -> Result<Bytes, Failure> {
+        let found = &self.follower.inner.upstream.lanes.found;
+        found.key_type.from_text(text).ok_or_else(|| strange("a key cannot be read"))
+    }
+
+    /// The server has answered.
+    fn probed(&mut self, probe: Probe) -> Result<(), Failure> {
+        let Follower { inner, options } = self.follower;
+        inner.visible(|xid| probe.snapshot.is_over(xid));
+        let retained = &inner.upstream.progress.retained;
+        retained.store(probe.retained, std::sync::atomic::Ordering::Relaxed);
+        if probe.retained >= self.warned {
+            self.warned = probe.retained.saturating_mul(2);
+            warn!(
+                mebibytes = probe.retained >> 20,
+                slot = self.followed.slot,
+                "PostgreSQL keeps much of its log for this shield; limit it with \
+                 max_slot_wal_keep_size"
+            );
+        }
+        if probe.sender != Some(self.walsender.pid) {
+            return Err(Failure::Upstream("the slot is not ours any more".into()));
+        }
+        if probe.fingerprint.as_deref() != Some(&self.followed.table) {
+            // The next session builds the filter again.
+            return Err(Failure::Upstream(
+                "the table was rewritten, or its partitions or key column changed".into(),
+            ));
+        }
+        if !probe.published {
+            return Err(Failure::Upstream("the publication of the table was changed".into()));
+        }
+        if options.mode == FollowMode::Sync {
+            if !probe.synchronous {
+                self.synchronous_since = None;
+            } else {
+                self.synchronous_since.get_or_insert(probe.asked);
+            }
+            let since = self.synchronous_since.map(|since| since.elapsed());
+            if since.is_none_or(|since| since < SETTLE) {
+                self.relied(false);
+                inner.trust.withdraw();
+                self.asked.clear();
+                return Ok(());
+            }
+        }
+        self.asked.push_back((probe.asked, probe.end));
+        self.prove();
+        Ok(())
+    }
+
+    /// Relies on the filter if it is known to be fresh.
+    fn prove(&mut self) {
+        let Follower { inner, options } = self.follower;
+        let applied = *inner.stream.applied().borrow();
+        let mut fresh = None;
+        while let Some((at, _)) = self.asked.pop_front_if(|(_, end)| end.0 <= applied) {
+            fresh = Some(at);
+        }
+        if let Some(at) = fresh {
+            inner.upstream.progress.set_fresh(at);
+            inner.trust.give_until(at + options.max_lag);
+            self.relied(true);
+        }
+    }
+
+    /// Logs when the filter comes to be relied on, and when a standby is not synchronous.
+    fn relied(&mut self, relied: bool) {
+        if self.relied.replace(relied) == Some(relied) {
+            return;
+        }
+        if relied {
+            info!("the filter is fresh, and answers");
+        } else {
+            let name = &self.follower.options.name;
+            warn!(
+                "commits do not wait for this shield, so lookups go to the store: list {name} in \
+                 synchronous_standby_names (ALTER SYSTEM SET synchronous_standby_names = '{name}'; \
+                 SELECT pg_reload_conf();), or follow with async"
+            );
+        }
+    }
+}
+
+fn broken(error: io::Error) -> Failure {
+    Failure::Upstream(format!("the connection to PostgreSQL's log broke: {error}"))
+}
+
+fn strange(what: &str) -> Failure {
+    Failure::Upstream(format!("PostgreSQL's log is not as expected: {what}"))
+}

@@ -1,0 +1,242 @@
+//! What following a table needs of PostgreSQL: its settings, a publication, a slot.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tracing::info;
+
+use crate::backend::Failure;
+use crate::postgres::inspect::{Found, refused};
+use crate::postgres::names::quoted;
+use crate::postgres::session::told;
+
+/// The oldest version whose slots say whether they have lost their log.
+const OLDEST: i32 = 13_00_00;
+/// From here on a publication can have some of a table's columns.
+const COLUMN_LISTS: i32 = 15_00_00;
+
+/// A server that can be followed.
+pub(super) struct Server {
+    pub(super) version: i32,
+    /// Its system identifier: another server has another one.
+    pub(super) system: String,
+}
+
+fn down(error: tokio_postgres::Error) -> Failure {
+    Failure::Upstream(told(&error))
+}
+
+/// Looks whether the server can be followed; otherwise says what to change.
+pub(super) async fn server(client: &Client) -> Result<Server, Failure> {
+    let row = client
+        .query_one(
+            "SELECT pg_catalog.current_setting('server_version_num')::int4,
+                    pg_catalog.pg_is_in_recovery(),
+                    pg_catalog.current_setting('wal_level'),
+                    r.rolreplication OR r.rolsuper, r.rolname::text,
+                    (SELECT system_identifier::text FROM pg_catalog.pg_control_system())
+             FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
+            &[],
+        )
+        .await
+        .map_err(down)?;
+    let (version, standby, level): (i32, bool, String) = (row.get(0), row.get(1), row.get(2));
+    let (may_replicate, role): (bool, String) = (row.get(3), row.get(4));
+    if version < OLDEST {
+        return Err(refused("--follow needs PostgreSQL 13 or newer"));
+    }
+    if standby {
+        return Err(refused(
+            "this server is a standby, whose log cannot be followed; give the address of the \
+             primary",
+        ));
+    }
+    if level != "logical" {
+        return Err(refused(format!(
+            "--follow needs wal_level = logical, and this server has {level}; run ALTER SYSTEM SET \
+             wal_level = 'logical'; and restart PostgreSQL"
+        )));
+    }
+    if !may_replicate {
+        return Err(refused(format!(
+            "the role {role} may not read the log; run ALTER ROLE {} REPLICATION; as a superuser",
+            quoted(&role)
+        )));
+    }
+    Ok(Server { version, system: row.get(5) })
+}
+
+/// A publication of the keys of a table.
+pub(super) struct Publication {
+    pub(super) name: String,
+    /// Whether it exists and has what is needed, as an SQL expression.
+    pub(super) suits: String,
+}
+
+/// Finds or makes the publication of a table's keys.
+pub(super) async fn publication(
+    client: &Client,
+    server: &Server,
+    found: &Found,
+) -> Result<Publication, Failure> {
+    let Identity { columns, knows_key } = identity(client, found).await?;
+    let name = format!("twiceshy_{}", found.oid);
+    let lists = server.version >= COLUMN_LISTS;
+    let whole = lists.then_some(
+        "AND r.prqual IS NULL AND (r.prattrs IS NULL OR EXISTS (
+             SELECT FROM pg_catalog.pg_attribute a
+             WHERE a.attrelid = r.prrelid AND a.attname = '{key}' AND a.attnum = ANY(r.prattrs)))",
+    );
+    let whole = whole.unwrap_or_default().replace("{key}", &found.key.replace('\'', "''"));
+    let suits = format!(
+        "EXISTS (SELECT FROM pg_catalog.pg_publication p
+                 JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
+                 WHERE p.pubname = '{name}' AND r.prrelid = {} AND p.pubinsert AND p.pubupdate
+                   AND p.pubtruncate AND p.pubviaroot {whole})",
+        found.oid
+    );
+    let listed = match &columns {
+        Some(columns) if lists => {
+            let mut columns = columns.clone();
+            columns.retain(|column| *column != found.key);
+            columns.insert(0, found.key.clone());
+            let columns: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
+            format!(" ({})", columns.join(", "))
+        }
+        _ => String::new(),
+    };
+    let events =
+        if knows_key { "insert, update, delete, truncate" } else { "insert, update, truncate" };
+    let create = format!(
+        "CREATE PUBLICATION {} FOR TABLE {}{listed} WITH (publish = '{events}', \
+         publish_via_partition_root = true)",
+        quoted(&name),
+        found.name
+    );
+    let ask = format!(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = '{name}'), {suits}"
+    );
+    let row = client.query_one(&ask, &[]).await.map_err(down)?;
+    match (row.get(0), row.get(1)) {
+        (true, true) => (),
+        (true, false) => {
+            return Err(refused(format!(
+                "the publication {name} exists and does not fit: it has to publish all insertions, \
+                 updates and truncations of {} with the column {}; run DROP PUBLICATION {}; and \
+                 start again",
+                found.name,
+                quoted(&found.key),
+                quoted(&name)
+            )));
+        }
+        (false, _) => {
+            let made = client.batch_execute(&format!("BEGIN READ WRITE; {create}; COMMIT")).await;
+            if let Err(error) = made {
+                let _ = client.batch_execute("ROLLBACK").await;
+                return match error.code() {
+                    // Another shield of the same table was faster.
+                    Some(&SqlState::DUPLICATE_OBJECT | &SqlState::UNIQUE_VIOLATION) => {
+                        Ok(Publication { name, suits })
+                    }
+                    Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Err(refused(format!(
+                        "this role may not publish the table ({}); run, as its owner or a \
+                         superuser: {create};",
+                        told(&error)
+                    ))),
+                    _ => Err(down(error)),
+                };
+            }
+            info!(publication = name, events, "made a publication");
+        }
+    }
+    Ok(Publication { name, suits })
+}
+
+/// How PostgreSQL identifies a row that is updated or deleted.
+struct Identity {
+    /// By these columns; `None`: by all.
+    columns: Option<Vec<String>>,
+    /// Whether the key is among them.
+    knows_key: bool,
+}
+
+/// The replica identity of a table and of all its partitions. Without one, a publication of
+/// updates would make the user's own UPDATE fail; and without updates, a key that is changed
+/// would be denied.
+async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
+    let rows = client
+        .query(
+            "SELECT c.relreplident::text, c.oid::regclass::text, COALESCE((
+                 SELECT array_agg(a.attname::text)
+                 FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
+                   ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+                 WHERE i.indrelid = c.oid AND CASE c.relreplident
+                   WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END),
+                 '{}')
+             FROM pg_catalog.pg_class c
+             WHERE c.relkind IN ('r', 'p') AND (c.oid = $1
+               OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree($1::oid::regclass)))",
+            &[&found.oid],
+        )
+        .await
+        .map_err(down)?;
+    if rows.is_empty() {
+        return Err(refused(format!(
+            "{} cannot be followed; only tables and partitioned tables can",
+            found.name
+        )));
+    }
+    let mut all: Option<Vec<String>> = Some(Vec::new());
+    let mut knows_key = true;
+    for row in &rows {
+        let (kind, table, columns): (String, String, Vec<String>) =
+            (row.get(0), row.get(1), row.get(2));
+        if kind == "f" {
+            all = None;
+        } else if columns.is_empty() {
+            let index = client
+                .query_opt(
+                    "SELECT i.indexrelid::regclass::text FROM pg_catalog.pg_index i
+                 JOIN pg_catalog.pg_attribute a
+                   ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] AND a.attnotnull
+                 WHERE i.indrelid = $1 AND a.attname = $2 AND i.indisunique AND i.indnkeyatts = 1
+                   AND i.indpred IS NULL AND i.indimmediate LIMIT 1",
+                    &[&found.oid, &found.key],
+                )
+                .await
+                .map_err(down)?;
+            let index = index.map(|row| row.get::<_, String>(0));
+            let identity = index.map_or("FULL".to_string(), |index| format!("USING INDEX {index}"));
+            return Err(refused(format!(
+                "{table} has no primary key, so PostgreSQL could not say which row was updated, and \
+                 would refuse your updates if they were published; run ALTER TABLE {table} REPLICA \
+                 IDENTITY {identity};"
+            )));
+        } else {
+            knows_key &= columns.contains(&found.key);
+            if let Some(all) = &mut all {
+                all.extend(columns);
+                all.sort_unstable();
+                all.dedup();
+            }
+        }
+    }
+    Ok(Identity { columns: all, knows_key })
+}
+
+/// What makes a table another one, as an SQL expression: its partitions, the files of its rows
+/// (which are replaced if all rows are written anew) and the type of its key.
+pub(super) fn fingerprint(found: &Found) -> String {
+    format!(
+        "(SELECT pg_catalog.md5(pg_catalog.string_agg(
+              pg_catalog.concat_ws(' ', c.oid, c.relfilenode, a.attnum, a.atttypid), ','
+              ORDER BY c.oid))
+          FROM pg_catalog.pg_class c
+          LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = '{}'
+          WHERE c.relkind IN ('r', 'p') AND (c.oid = pg_catalog.to_regclass('{}')
+            OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(
+                             pg_catalog.to_regclass('{}')))))",
+        found.key.replace('\'', "''"),
+        found.name.replace('\'', "''"),
+        found.name.replace('\'', "''"),
+    )
+}
