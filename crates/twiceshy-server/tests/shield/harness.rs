@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use twiceshy_server::{
-    Authorities, Backend, Failure, Limits, Postgres, PostgresOptions, Redis, RedisServer, Resynced,
-    Server, ShieldOptions, Table, serve,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, FollowStats, Limits, Postgres,
+    PostgresOptions, Redis, RedisServer, Resynced, Server, ShieldOptions, Table, serve,
 };
 
 use crate::client::Client;
@@ -65,6 +65,23 @@ pub fn postgres_after(
     })
 }
 
+/// In front of a table that is followed.
+pub fn following(
+    table: &PostgresOptions,
+    directory: &Path,
+    mode: FollowMode,
+) -> Result<Running, Failure> {
+    let follow = FollowOptions { mode, max_lag: MAX_LAG, name: "shield".into() };
+    start(async {
+        let table = Table::connect(table).await?;
+        let options = options(directory);
+        Ok(Backend::Postgres(Postgres::follow(table, &options, follow, |_, _| ()).await?))
+    })
+}
+
+/// How old a filter may be in these tests.
+pub const MAX_LAG: Duration = Duration::from_millis(500);
+
 pub fn redis(address: &str, options: &ShieldOptions) -> Result<Running, Failure> {
     redis_after(address, None, options, || ())
 }
@@ -106,6 +123,23 @@ impl Running {
             Backend::Postgres(shield) => shield.is_trusted(),
             Backend::Redis(shield) => shield.is_trusted(),
             Backend::Embedded(_) => true,
+        }
+    }
+
+    /// How well its table is followed.
+    pub fn follow_stats(&self) -> Option<FollowStats> {
+        match &self.server.backend {
+            Backend::Postgres(shield) => shield.follow_stats(),
+            Backend::Redis(_) | Backend::Embedded(_) => None,
+        }
+    }
+
+    /// Keys looked up in the store.
+    pub fn asked(&self) -> u64 {
+        match &self.server.backend {
+            Backend::Postgres(shield) => shield.asked(),
+            Backend::Redis(shield) => shield.asked(),
+            Backend::Embedded(_) => 0,
         }
     }
 

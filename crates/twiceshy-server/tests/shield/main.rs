@@ -3,6 +3,7 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod faults;
+mod follow;
 mod harness;
 mod large;
 mod postgres;

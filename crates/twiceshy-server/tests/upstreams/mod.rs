@@ -75,7 +75,14 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// A new and empty one.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// One with these settings: "wal_level=logical", say.
+    pub fn start_with(settings: &[&str]) -> Self {
         let mut server = Self::made();
+        let flags = settings.iter().flat_map(|setting| ["-c".to_string(), setting.to_string()]);
+        server.arguments.extend(flags);
         server.restart();
         server
     }
@@ -191,7 +198,7 @@ impl PostgresServer {
         self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    fn try_sql(&self, sql: &str) -> Result<String, String> {
+    pub fn try_sql(&self, sql: &str) -> Result<String, String> {
         let output = Command::new(self.programs.join("psql"))
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres"])
             .args(["-d", "postgres", "-v", "ON_ERROR_STOP=1", "-qAt", "-c", sql])

@@ -24,8 +24,8 @@ mod setup;
 mod slot;
 mod wire;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -84,12 +84,13 @@ pub(crate) struct Progress {
     /// Nanoseconds after `origin` at which the filter was last known to be fresh; 0: never.
     fresh: AtomicU64,
     retained: AtomicU64,
-    origin: std::sync::OnceLock<Instant>,
+    /// When following began; unset if it did not.
+    origin: OnceLock<Instant>,
 }
 
 impl Progress {
     fn set_fresh(&self, at: Instant) {
-        let origin = *self.origin.get_or_init(|| at);
+        let Some(&origin) = self.origin.get() else { return };
         let after = at.saturating_duration_since(origin).as_nanos();
         let after = u64::try_from(after).unwrap_or(u64::MAX);
         self.fresh.fetch_max(after.max(1), Ordering::Relaxed);
@@ -126,6 +127,7 @@ impl Shield<Table> {
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Self, Failure> {
         let (inner, _) = Inner::open(table, &shield.directory, Durability::Power).await?;
+        inner.upstream.progress.origin.get_or_init(Instant::now);
         let follower = Follower { inner: Arc::clone(&inner), options };
         // What cannot work is said now, and not again and again in the log.
         let (client, server, publication) = follower.prepare().await?;
@@ -140,12 +142,11 @@ impl Shield<Table> {
     /// How well the table is followed; `None` if it is not.
     #[must_use]
     pub fn follow_stats(&self) -> Option<FollowStats> {
-        let Progress { retained, .. } = &self.inner.upstream.progress;
-        let applied = *self.inner.stream.applied().borrow();
-        (applied > 0).then(|| FollowStats {
-            lag: self.inner.upstream.progress.lag(),
-            applied,
-            retained: retained.load(Ordering::Relaxed),
+        let progress = &self.inner.upstream.progress;
+        progress.origin.get().map(|_| FollowStats {
+            lag: progress.lag(),
+            applied: *self.inner.stream.applied().borrow(),
+            retained: progress.retained.load(Ordering::Relaxed),
         })
     }
 
@@ -196,16 +197,20 @@ impl Follower {
 
     /// Follows from one broken connection to the next.
     async fn follow(&self) {
-        let mut pause = Duration::ZERO;
+        let (mut pause, mut told) = (Duration::ZERO, String::new());
         loop {
             let began = Instant::now();
             let Err(failure) = self.session().await;
             self.inner.trust.withdraw();
             if began.elapsed() > LONGEST_PAUSE {
-                pause = Duration::ZERO;
+                (pause, told) = (Duration::ZERO, String::new());
             }
             pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-            warn!(%failure, ?pause, "not following; lookups go to the store meanwhile");
+            let failure = failure.to_string();
+            if failure != told {
+                warn!(failure, "not following; lookups go to the store meanwhile");
+                told = failure;
+            }
             sleep(pause).await;
         }
     }
@@ -215,6 +220,7 @@ impl Follower {
         let lanes = &self.inner.upstream.lanes;
         let client = lanes.session().await?;
         let server = setup::server(&client).await?;
+        setup::same_table(&client, &lanes.found).await?;
         let publication = setup::publication(&client, &server, &lanes.found).await?;
         Ok((client, server, publication))
     }

@@ -199,6 +199,8 @@ impl Reading<'_> {
                 inner.reached(end.0);
                 inner.room_in_stream().await;
             }
+            // Of partitions we hear too, though rows are reported as those of the whole table.
+            Message::Relation(relation) if relation.table != self.table() => (),
             Message::Relation(relation) => self.relation = Some(self.key_column(&relation)?),
             Message::Insert { table, new } => {
                 self.check(table)?;
@@ -227,7 +229,7 @@ impl Reading<'_> {
                 self.events.extend(removed);
             }
             Message::Truncate { tables } => {
-                if tables.contains(&self.follower.inner.upstream.lanes.found.oid) {
+                if tables.contains(&self.table()) {
                     self.events.push(Event::Cleared);
                 }
             }
@@ -236,16 +238,19 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// The number of our table.
+    fn table(&self) -> u32 {
+        self.follower.inner.upstream.lanes.found.oid
+    }
+
     /// Only our table is published.
     fn check(&self, table: u32) -> Result<(), Failure> {
-        let ours = self.follower.inner.upstream.lanes.found.oid;
-        if table == ours { Ok(()) } else { Err(strange("it is of another table")) }
+        if table == self.table() { Ok(()) } else { Err(strange("a row is of another table")) }
     }
 
     /// The place of the key among a table's columns.
     fn key_column(&self, relation: &Relation) -> Result<usize, Failure> {
         let found = &self.follower.inner.upstream.lanes.found;
-        self.check(relation.table)?;
         let place = relation
             .columns
             .iter()

@@ -65,6 +65,18 @@ pub(super) async fn server(client: &Client) -> Result<Server, Failure> {
     Ok(Server { version, system: row.get(5) })
 }
 
+/// Makes sure that the table is the one that was found when this server began.
+pub(super) async fn same_table(client: &Client, found: &Found) -> Result<(), Failure> {
+    let row = client.query_one("SELECT pg_catalog.to_regclass($1)::oid", &[&found.name]).await;
+    if row.map_err(down)?.get::<_, Option<u32>>(0) == Some(found.oid) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{} was dropped, renamed or made anew; start this server again to follow it",
+        found.name
+    )))
+}
+
 /// A publication of the keys of a table.
 pub(super) struct Publication {
     pub(super) name: String,

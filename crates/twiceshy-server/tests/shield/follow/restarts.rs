@@ -1,0 +1,130 @@
+//! What happens meanwhile is known afterwards: restarts, cut connections, other servers, tables
+//! that are rewritten.
+
+use tempfile::TempDir;
+use twiceshy_server::FollowMode;
+
+use super::{exists, follow, server, wait};
+use crate::client::Value;
+use crate::harness::{following, table};
+use crate::upstreams::eventually;
+
+/// How often the keys were scanned.
+const SCAN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+
+#[test]
+fn a_restart_reads_the_log_and_not_the_table() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada')");
+    let directory = TempDir::new().expect("a directory");
+    follow(&server, &directory, FollowMode::Async).stop();
+    server.sql("INSERT INTO t VALUES ('meanwhile'); DELETE FROM t WHERE k = 'ada'");
+    let scans = server.statements(SCAN);
+    assert_eq!(scans, 1);
+    let running = follow(&server, &directory, FollowMode::Async);
+    let mut client = running.client();
+    wait(&server, &mut client);
+    assert!(exists(&mut client, "meanwhile") && !exists(&mut client, "ada"));
+    eventually("the deleted key is forgotten", || client.line("DBSIZE") == Value::Integer(1));
+    assert_eq!(server.statements(SCAN), scans, "it was not scanned again");
+    running.stop();
+}
+
+#[test]
+fn a_slot_that_is_gone_or_ahead_means_a_new_scan() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada')");
+    let directory = TempDir::new().expect("a directory");
+    let slot = || server.sql("SELECT slot_name FROM pg_replication_slots");
+    for (number, spoil) in [
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots",
+        "SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn())
+         FROM pg_replication_slots",
+        "CLUSTER t USING t_pkey",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        follow(&server, &directory, FollowMode::Async).stop();
+        let before = slot();
+        server.sql(&format!("INSERT INTO t VALUES ('skipped {number}')"));
+        server.sql(spoil);
+        let key = format!("key {number}");
+        server.sql(&format!("INSERT INTO t VALUES ('{key}')"));
+        let running = follow(&server, &directory, FollowMode::Async);
+        let mut client = running.client();
+        for key in server.sql("SELECT k FROM t").lines() {
+            assert!(exists(&mut client, key), "{key} after {spoil}");
+        }
+        running.stop();
+        assert_ne!(slot(), before, "a new slot and only that one after {spoil}");
+    }
+}
+
+#[test]
+fn another_server_means_a_new_scan() {
+    let directory = TempDir::new().expect("a directory");
+    let first = server();
+    first.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('first')");
+    follow(&first, &directory, FollowMode::Async).stop();
+    drop(first);
+    let second = server();
+    second.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('second')");
+    // It has the address of the first one.
+    let upstream = directory.path().join("upstream");
+    let text = std::fs::read_to_string(&upstream).expect("a file");
+    let port = |address: &str| address.rsplit(':').next().expect("a port").to_string();
+    let found = text.lines().nth(1).and_then(|line| line.split('/').nth(2)).expect("an address");
+    let own = second.address().replace("/postgres", "");
+    let text = text.replace(&port(found), &port(&own));
+    std::fs::write(&upstream, text).expect("written");
+    let running = follow(&second, &directory, FollowMode::Async);
+    let mut client = running.client();
+    assert!(exists(&mut client, "second"));
+    assert_eq!(client.line("DBSIZE"), Value::Integer(1), "the other server's key is forgotten");
+    running.stop();
+}
+
+#[test]
+fn a_table_that_is_replaced_or_gets_partitions_is_scanned_again() {
+    let server = server();
+    server.sql(
+        "CREATE TABLE t (k text PRIMARY KEY) PARTITION BY LIST (k);
+         CREATE TABLE rest PARTITION OF t DEFAULT; INSERT INTO t VALUES ('ada');
+         CREATE TABLE other (k text PRIMARY KEY); INSERT INTO other VALUES ('attached')",
+    );
+    let directory = TempDir::new().expect("a directory");
+    let running = follow(&server, &directory, FollowMode::Async);
+    let mut client = running.client();
+    assert!(exists(&mut client, "ada"));
+    server.sql("ALTER TABLE t ATTACH PARTITION other FOR VALUES IN ('attached')");
+    eventually("the new key is known", || exists(&mut client, "attached"));
+    eventually("the filter answers", || running.is_trusted());
+    assert!(exists(&mut client, "attached"));
+    // Another table of that name is not published.
+    server.sql("DROP TABLE t; CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('again')");
+    eventually("the filter is not relied on", || !running.is_trusted());
+    eventually("the new key is found", || exists(&mut client, "again"));
+    running.stop();
+    let running = follow(&server, &directory, FollowMode::Async);
+    assert!(exists(&mut running.client(), "again"));
+    running.stop();
+}
+
+#[test]
+fn a_key_column_that_changes_ends_the_trust() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY, v int); INSERT INTO t VALUES ('ada', 1)");
+    let directory = TempDir::new().expect("a directory");
+    let running = follow(&server, &directory, FollowMode::Async);
+    server.sql("ALTER TABLE t RENAME COLUMN k TO key; INSERT INTO t VALUES ('bob', 2)");
+    eventually("the filter is not relied on", || !running.is_trusted());
+    // It has no such column any more.
+    let failure = following(
+        &table(&server.address(), "t", "k", None),
+        TempDir::new().expect("a directory").path(),
+        FollowMode::Async,
+    );
+    let said = failure.err().map_or(String::new(), |failure| failure.to_string());
+    assert!(said.contains("has no column"), "{said}");
+}
