@@ -7,6 +7,7 @@ mod crash;
 mod demo;
 mod faults;
 mod flags;
+mod follow;
 mod greedy;
 mod interrupted;
 mod process;

@@ -63,9 +63,9 @@ impl<U: Upstream> Inner<U> {
             canonical.extend(self.upstream.canonical(key).map(|key| (place, key)));
         }
         let owned = |(place, key): (usize, Cow<'_, Bytes>)| (place, key.into_owned());
-        if !self.is_trusted() {
+        let Some(held) = self.trust.held() else {
             return canonical.into_iter().map(owned).unzip();
-        }
+        };
         // What the log has just inserted first: then it goes to the filter.
         let fresh = |key: &[u8]| self.stream.contains(|| self.sidecar.digest(key));
         let maybe = match &canonical[..] {
@@ -78,6 +78,9 @@ impl<U: Upstream> Inner<U> {
                 maybe.into_iter().zip(fresh).map(|(maybe, fresh)| maybe || fresh).collect()
             }
         };
+        if !self.trust.held_since(held) {
+            return canonical.into_iter().map(owned).unzip();
+        }
         let all = canonical.into_iter().zip(maybe);
         all.filter(|(_, maybe)| *maybe).map(|(asked, _)| owned(asked)).unzip()
     }

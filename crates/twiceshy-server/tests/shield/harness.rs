@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use twiceshy_server::{
-    Authorities, Backend, Failure, FollowMode, FollowOptions, FollowStats, Limits, Postgres,
-    PostgresOptions, Redis, RedisServer, Resynced, Server, ShieldOptions, Table, serve,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, Limits, Postgres, PostgresOptions,
+    Redis, RedisServer, Resynced, Server, ShieldOptions, Table, serve,
 };
 
 use crate::client::Client;
@@ -123,14 +123,6 @@ impl Running {
             Backend::Postgres(shield) => shield.is_trusted(),
             Backend::Redis(shield) => shield.is_trusted(),
             Backend::Embedded(_) => true,
-        }
-    }
-
-    /// How well its table is followed.
-    pub fn follow_stats(&self) -> Option<FollowStats> {
-        match &self.server.backend {
-            Backend::Postgres(shield) => shield.follow_stats(),
-            Backend::Redis(_) | Backend::Embedded(_) => None,
         }
     }
 

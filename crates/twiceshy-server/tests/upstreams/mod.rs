@@ -189,6 +189,13 @@ impl PostgresServer {
         let _ = fs::remove_file(lock);
     }
 
+    /// Ends it at once with all its processes: an immediate shutdown.
+    pub fn quit(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        process.signal("QUIT");
+        process.0.wait().expect("it ran");
+    }
+
     pub fn address(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
