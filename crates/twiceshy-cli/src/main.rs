@@ -47,6 +47,7 @@ enum Verb {
     Race(cmd::race::Args),
     Serve(Box<cmd::serve::Args>),
     Backup(cmd::backup::Args),
+    Forget(cmd::forget::Args),
     Attack(cmd::attack::Args),
     Bars(cmd::bars::Args),
     Plan(cmd::plan::Args),
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().verb {
         Verb::Serve(args) => cmd::serve::run(&args),
         Verb::Backup(args) => cmd::backup::run(&args),
+        Verb::Forget(args) => cmd::forget::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Bars(args) => cmd::bars::run(&args),

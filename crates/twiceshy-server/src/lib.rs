@@ -55,7 +55,9 @@ pub use latency::{Latencies, Latency, Timed};
 pub use limits::Limits;
 pub use page::serve_page;
 pub use password::{Password, may_listen};
-pub use postgres::{FollowMode, FollowOptions, FollowStats, Postgres, PostgresOptions, Table};
+pub use postgres::{
+    FollowMode, FollowOptions, FollowStats, Forgotten, Postgres, PostgresOptions, Table, forget,
+};
 pub use redis::{Redis, RedisServer};
 pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};

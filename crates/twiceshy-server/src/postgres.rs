@@ -40,7 +40,7 @@ use keys::KeyType;
 use names::quoted;
 use session::{Sessions, Step, told};
 
-pub use follow::{FollowMode, FollowOptions, FollowStats};
+pub use follow::{FollowMode, FollowOptions, FollowStats, Forgotten, forget};
 
 /// A filter in front of a table of PostgreSQL.
 pub type Postgres = Shield<Table>;

@@ -7,6 +7,7 @@ pub mod bars;
 pub mod build;
 pub mod check;
 pub mod completions;
+pub mod forget;
 pub mod inspect;
 pub mod paper;
 pub mod plan;

@@ -27,7 +27,8 @@ use listen::{PASSWORD, bound, password};
 use own::Own;
 use page::{DEMO_PAGE, Page, invite};
 use scratch::{Build, Scratch};
-use upstream::{STORE, UpstreamArgs};
+pub use upstream::STORE;
+use upstream::UpstreamArgs;
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
@@ -44,7 +45,8 @@ use upstream::{STORE, UpstreamArgs};
 /// With --store the filter stands in front of your own store: a PostgreSQL table, which
 /// is only read, or a Redis server, to which writes are passed on. If you write to that
 /// store directly, send TS.ADDED KEY before each insert; otherwise the key reads as
-/// missing until the next resync. Send TS.REMOVED KEY after each delete.
+/// missing until the next resync. Send TS.REMOVED KEY after each delete. With --follow the
+/// server learns of changes from the store itself, and neither is needed (docs/following.md).
 ///
 /// For TLS to that store use rediss://... or postgres://...?sslmode=require. The server
 /// always verifies the certificate and its host name, so require means what verify-full
@@ -65,6 +67,7 @@ use upstream::{STORE, UpstreamArgs};
   twiceshy serve --dir data
   twiceshy serve --dir shield --store redis://127.0.0.1:6379 --resync 3600
   twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email
+  twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email --follow
   twiceshy serve --dir shield --store rediss://cache.example:6380 --store-ca ca.pem
   twiceshy serve --dir data --listen 0.0.0.0:6390 --password-file secret.txt
   redis-cli -p 6390 set user:1 Ada

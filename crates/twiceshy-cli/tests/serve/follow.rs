@@ -192,7 +192,7 @@ impl Oracle {
 
 fn seconds() -> Duration {
     let seconds = env::var("TWICESHY_ORACLE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(3))
+    Duration::from_secs(seconds.unwrap_or(1))
 }
 
 /// Follows a table under load while things break.

@@ -16,6 +16,7 @@
 //! one of PostgreSQL's synchronous standbys: then there is no window at all. The filter is relied
 //! on only while the server says that it is so.
 
+mod forget;
 mod lsn;
 mod pgoutput;
 mod probe;
@@ -39,6 +40,7 @@ use super::inspect::refused;
 use crate::backend::Failure;
 use crate::shield::{Inner, Shield, ShieldOptions, resync};
 
+pub use forget::{Forgotten, forget};
 use lsn::Lsn;
 use setup::{Publication, Server};
 use slot::Followed;

@@ -6,7 +6,7 @@ use twiceshy_server::FollowMode;
 
 use super::{exists, follow, server, wait};
 use crate::client::Value;
-use crate::harness::{following, table};
+use crate::harness::{TIMEOUT, following, table};
 use crate::upstreams::eventually;
 
 /// How often the keys were scanned.
@@ -127,4 +127,31 @@ fn a_key_column_that_changes_ends_the_trust() {
     );
     let said = failure.err().map_or(String::new(), |failure| failure.to_string());
     assert!(said.contains("has no column"), "{said}");
+}
+
+#[test]
+fn what_is_left_in_postgresql_can_be_forgotten() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY)");
+    let directory = TempDir::new().expect("a directory");
+    let forget = || {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let done = runtime.block_on(twiceshy_server::forget(&server.address(), None, TIMEOUT));
+        let done = done.unwrap_or_else(|failure| panic!("{failure}"));
+        (done.slots.len(), done.publications.len(), done.in_use.len())
+    };
+    assert_eq!(forget(), (0, 0, 0));
+    let running = follow(&server, &directory, FollowMode::Async);
+    assert_eq!(forget(), (0, 0, 1), "it is in use");
+    running.stop();
+    eventually("the slot is free", || {
+        server.sql("SELECT count(*) FROM pg_replication_slots WHERE active") == "0"
+    });
+    assert_eq!(forget(), (1, 1, 0));
+    assert_eq!(server.sql("SELECT count(*) FROM pg_replication_slots"), "0");
+    assert_eq!(server.sql("SELECT count(*) FROM pg_publication"), "0");
+    server.sql("INSERT INTO t VALUES ('later')");
+    let running = follow(&server, &directory, FollowMode::Async);
+    assert!(exists(&mut running.client(), "later"));
+    running.stop();
 }
