@@ -31,6 +31,24 @@ fn a_restart_reads_the_log_and_not_the_table() {
 }
 
 #[test]
+fn a_server_that_restarts_is_followed_again() {
+    let mut server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada')");
+    let directory = TempDir::new().expect("a directory");
+    let running = follow(&server, &directory, FollowMode::Async);
+    server.quit();
+    eventually("the filter is not relied on", || !running.is_trusted());
+    server.restart();
+    server.sql("INSERT INTO t VALUES ('bob')");
+    let mut client = running.client();
+    eventually("the new key is found", || exists(&mut client, "bob"));
+    eventually("the filter answers", || running.is_trusted());
+    assert!(exists(&mut client, "ada") && exists(&mut client, "bob"));
+    assert_eq!(server.statements(SCAN), 1);
+    running.stop();
+}
+
+#[test]
 fn a_slot_that_is_gone_or_ahead_means_a_new_scan() {
     let server = server();
     server.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada')");
