@@ -9,8 +9,11 @@ use twiceshy::guard::GuardStats;
 use twiceshy::store::Redb;
 
 use crate::embedded::Embedded;
+use crate::health::Health;
+use crate::passed::Passed;
 use crate::postgres::Postgres;
 use crate::redis::Redis;
+use crate::reply::Reply;
 
 /// Answers the commands: a guard, and the store behind it.
 pub enum Backend {
@@ -129,6 +132,36 @@ impl Backend {
         }
     }
 
+    /// The reply to a command for Redis if the filter knows it.
+    pub(crate) fn settled(&self, passed: &Passed) -> Option<Reply> {
+        match self {
+            Backend::Embedded(_) | Backend::Postgres(_) => None,
+            Backend::Redis(redis) => redis.settled(passed),
+        }
+    }
+
+    /// The length of the value that a command for Redis may answer.
+    pub(crate) async fn passed_length(&self, passed: &Passed) -> Result<usize, Failure> {
+        match self {
+            Backend::Embedded(_) | Backend::Postgres(_) => Ok(0),
+            Backend::Redis(redis) => redis.passed_length(passed).await,
+        }
+    }
+
+    /// Passes a command on to Redis.
+    pub(crate) async fn pass(&self, passed: &Passed) -> Result<Reply, Failure> {
+        match self {
+            Backend::Embedded(_) => {
+                let instead = "GET, MGET, EXISTS, SET key value, MSET and DEL";
+                Err(passed.refused_by("this server's own, where nothing expires", instead))
+            }
+            Backend::Postgres(_) => {
+                Err(passed.refused_by("PostgreSQL, which is only read", "GET, MGET and EXISTS"))
+            }
+            Backend::Redis(redis) => redis.pass(passed).await,
+        }
+    }
+
     /// TS.SNAPSHOT: writes the filters, with their adaptations, to disk.
     ///
     /// # Errors
@@ -202,6 +235,16 @@ impl Backend {
     #[must_use]
     pub fn was_adapted(&self, key: &str) -> bool {
         self.guard().was_adapted(key)
+    }
+
+    /// Whether the filter is relied on, and the store answers. A store is asked at most once per
+    /// second.
+    pub async fn health(&self) -> Health {
+        match self {
+            Backend::Embedded(_) => Health { filter_trusted: true, store_up: true },
+            Backend::Postgres(postgres) => postgres.health().await,
+            Backend::Redis(redis) => redis.health().await,
+        }
     }
 
     /// A name for people, such as "embedded".

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::latency::Timed;
+use crate::passed::{Effect, Passed, WithoutKey};
 use crate::reply::Reply;
 use crate::request::Request;
 
@@ -24,7 +25,17 @@ pub(crate) enum Command {
     Stats,
     Dbsize,
     Info(Vec<Bytes>),
+    Passed(Passed),
+    Transaction(Step),
     Connection(Connection),
+}
+
+/// A step of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Multi,
+    Exec,
+    Discard,
 }
 
 /// A command that concerns the connection, not the store.
@@ -54,6 +65,11 @@ impl Command {
             Command::Exists(_) => Some(Timed::Exists),
             Command::Set(..) | Command::Mset(_) => Some(Timed::Set),
             Command::Del(_) => Some(Timed::Remove),
+            Command::Passed(passed) => Some(match passed.effect {
+                Effect::Needs(_) => Timed::Other,
+                Effect::MayAdd => Timed::Set,
+                Effect::Takes | Effect::Removes => Timed::Remove,
+            }),
             _ => Some(Timed::Other),
         }
     }
@@ -78,8 +94,11 @@ const ALL_KEYS: (i64, i64, i64) = (1, -1, 1);
 
 const WAIT: &str = "Waits until a position of PostgreSQL's log is known: POSITION [MILLISECONDS]";
 
+/// What TTL and PTTL answer when there is no such key.
+const NO_KEY: i64 = -2;
+
 /// All commands, the most frequent ones first.
-pub(crate) static COMMANDS: [Entry; 22] = [
+pub(crate) static COMMANDS: [Entry; 40] = [
     entry("get", 2, ONE_KEY, "readonly", "The value of a key", |words| {
         let [_, key] = exactly(words);
         Ok(Command::Get(key))
@@ -93,6 +112,35 @@ pub(crate) static COMMANDS: [Entry; 22] = [
     }),
     entry("mset", -3, (1, -1, 2), "write", "Stores values under keys", mset),
     entry("del", -2, ALL_KEYS, "write", "Removes keys", |words| Ok(Command::Del(rest(words)))),
+    entry("setex", 4, ONE_KEY, "write", "Stores a value for some seconds", may_add),
+    entry("psetex", 4, ONE_KEY, "write", "Stores a value for some milliseconds", may_add),
+    entry("setnx", 3, ONE_KEY, "write", "Stores a value if there is none", may_add),
+    entry("incr", 2, ONE_KEY, "write", "Adds 1 to a number", may_add),
+    entry("decr", 2, ONE_KEY, "write", "Takes 1 from a number", may_add),
+    entry("incrby", 3, ONE_KEY, "write", "Adds to a number", may_add),
+    entry("decrby", 3, ONE_KEY, "write", "Takes from a number", may_add),
+    entry("getdel", 2, ONE_KEY, "write", "The value of a key, which is removed", |words| {
+        passed(words, Effect::Takes)
+    }),
+    entry("unlink", -2, ALL_KEYS, "write", "Removes keys", |words| passed(words, Effect::Removes)),
+    entry("expire", -3, ONE_KEY, "write", "Sets when a key expires, in seconds", |words| {
+        needs(words, WithoutKey::Number(0))
+    }),
+    entry("ttl", 2, ONE_KEY, "readonly", "Seconds until a key expires", |words| {
+        needs(words, WithoutKey::Number(NO_KEY))
+    }),
+    entry("pttl", 2, ONE_KEY, "readonly", "Milliseconds until a key expires", |words| {
+        needs(words, WithoutKey::Number(NO_KEY))
+    }),
+    entry("type", 2, ONE_KEY, "readonly", "The type of a value", |words| {
+        needs(words, WithoutKey::None)
+    }),
+    entry("strlen", 2, ONE_KEY, "readonly", "The length of a value", |words| {
+        needs(words, WithoutKey::Number(0))
+    }),
+    entry("getrange", 4, ONE_KEY, "readonly", "A part of a value", |words| {
+        needs(words, WithoutKey::Empty)
+    }),
     entry("ping", -1, NO_KEYS, "fast", "Answers PONG, or what was said", |words| {
         match &rest(words)[..] {
             [] => connection(Connection::Ping(None)),
@@ -119,6 +167,15 @@ pub(crate) static COMMANDS: [Entry; 22] = [
     }),
     entry("command", -1, NO_KEYS, "loading", "COUNT, INFO, DOCS, LIST", |words| {
         connection(Connection::Command(rest(words)))
+    }),
+    entry("multi", 1, NO_KEYS, "fast", "Refused: there are no transactions", |_| {
+        Ok(Command::Transaction(Step::Multi))
+    }),
+    entry("exec", 1, NO_KEYS, "fast", "Ends a transaction that was refused", |_| {
+        Ok(Command::Transaction(Step::Exec))
+    }),
+    entry("discard", 1, NO_KEYS, "fast", "Ends a transaction that was refused", |_| {
+        Ok(Command::Transaction(Step::Discard))
     }),
     entry("quit", -1, NO_KEYS, "no-auth", "Ends the connection", |_| connection(Connection::Quit)),
     entry("info", -1, NO_KEYS, "loading", "Counts and settings, for people", |words| {
@@ -236,13 +293,21 @@ fn connection(command: Connection) -> Result<Command, Reply> {
     Ok(Command::Connection(command))
 }
 
+fn passed(words: &mut Request, effect: Effect) -> Result<Command, Reply> {
+    Ok(Command::Passed(Passed { words: std::mem::take(words), effect }))
+}
+
+fn may_add(words: &mut Request) -> Result<Command, Reply> {
+    passed(words, Effect::MayAdd)
+}
+
+fn needs(words: &mut Request, without_key: WithoutKey) -> Result<Command, Reply> {
+    passed(words, Effect::Needs(without_key))
+}
+
 fn set(words: &mut Request) -> Result<Command, Reply> {
-    if let Some(option) = words.get(3) {
-        return Err(Reply::error(format!(
-            "SET takes no options here, and '{}' is one: values do not expire and are always \
-             replaced; use SET key value",
-            String::from_utf8_lossy(&option[..option.len().min(REPEATED)])
-        )));
+    if words.len() > 3 {
+        return may_add(words);
     }
     let [_, key, value] = exactly(words);
     Ok(Command::Set(key, value))
@@ -285,6 +350,9 @@ mod tests {
         assert_eq!(parsed("SET k v"), Ok(Command::Set("k".into(), "v".into())));
         let records = vec![("a".into(), "1".into()), ("b".into(), "2".into())];
         assert_eq!(parsed("mset a 1 b 2"), Ok(Command::Mset(records)));
+        let words = ["set", "k", "v", "EX", "10"].map(Bytes::from_static_str).to_vec();
+        let passed = Passed { words, effect: Effect::MayAdd };
+        assert_eq!(parsed("set k v EX 10"), Ok(Command::Passed(passed)));
         assert_eq!(parsed("Ts.Added a b"), Ok(Command::Added(vec!["a".into(), "b".into()])));
     }
 
@@ -301,8 +369,6 @@ mod tests {
         ] {
             assert_eq!(parsed(line), Err(expected.into()));
         }
-        let refused = parsed("set k v EX 10").expect_err("no options");
-        assert!(refused.contains("'EX'"), "{refused}");
     }
 
     /// Or the bytes that it was read into could not be used again, and a client that once

@@ -23,7 +23,7 @@ impl Session<'_> {
     /// Executes a command that concerns the connection.
     pub(crate) async fn connection(&mut self, command: &Connection) -> Result<(), NoRoom> {
         let done = match command {
-            Connection::Ping(None) => Ok(Reply::Simple("PONG")),
+            Connection::Ping(None) => Ok(Reply::Simple("PONG".into())),
             Connection::Ping(Some(said)) | Connection::Echo(said) => {
                 self.make_room(self.replies.len(), said.len())?;
                 // Not a part of the request, which would stay in memory with it.
@@ -267,7 +267,7 @@ fn described(entry: &Entry) -> Reply {
     let mut fields = vec![
         Reply::text(entry.name),
         Reply::Integer(entry.arity),
-        Reply::Array(vec![Reply::Simple(entry.flag)]),
+        Reply::Array(vec![Reply::Simple(entry.flag.into())]),
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),

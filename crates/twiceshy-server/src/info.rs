@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use twiceshy::store::{Metric, metrics};
 
+use crate::health::Health;
 use crate::latency::Timed;
 use crate::reply::Reply;
 use crate::server::Server;
@@ -34,7 +35,7 @@ impl Asked {
 }
 
 /// The sections of INFO that were asked for, or all.
-pub(crate) fn info(server: &Server, asked: &Asked) -> String {
+pub(crate) fn info(server: &Server, asked: &Asked, health: Health) -> String {
     let mut text = String::new();
     let traffic = &server.traffic;
     let sections: [Vec<(&str, String)>; SECTIONS.len()] = [
@@ -58,7 +59,7 @@ pub(crate) fn info(server: &Server, asked: &Asked) -> String {
             ("total_commands_processed", traffic.commands().to_string()),
             ("total_error_replies", traffic.errors().to_string()),
         ],
-        counts(server).into_iter().map(|(name, count)| (name, count.to_string())).collect(),
+        counts(server, health).into_iter().map(|(name, count)| (name, count.to_string())).collect(),
     ];
     for ((name, lines), is_asked) in SECTIONS.into_iter().zip(sections).zip(asked.sections) {
         if asked.some && !is_asked {
@@ -74,8 +75,8 @@ pub(crate) fn info(server: &Server, asked: &Asked) -> String {
 }
 
 /// The answer to TS.STATS: counts of the guard, and latencies in nanoseconds.
-pub(crate) fn stats(server: &Server) -> Reply {
-    let mut entries: Vec<(Bytes, Reply)> = counts(server)
+pub(crate) fn stats(server: &Server, health: Health) -> Reply {
+    let mut entries: Vec<(Bytes, Reply)> = counts(server, health)
         .into_iter()
         .map(|(name, count)| (name.into(), Reply::count(count)))
         .collect();
@@ -90,11 +91,13 @@ pub(crate) fn stats(server: &Server) -> Reply {
     Reply::Map(entries)
 }
 
-/// The guard's statistics, named as in `/metrics`, without prefix and suffix.
-fn counts(server: &Server) -> Vec<(&'static str, u64)> {
+/// The guard's statistics and the store's health, named as in `/metrics`, without prefix and
+/// suffix.
+fn counts(server: &Server, health: Health) -> Vec<(&'static str, u64)> {
     let named = |metric: Metric| {
         let name = metric.name.trim_start_matches("twiceshy_").trim_end_matches("_total");
         (name, metric.value)
     };
-    metrics(&server.backend.stats()).into_iter().map(named).collect()
+    let health = health.gauges().map(|(name, _, value)| (name, u64::from(value)));
+    metrics(&server.backend.stats()).into_iter().map(named).chain(health).collect()
 }

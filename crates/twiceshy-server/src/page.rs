@@ -5,9 +5,11 @@
 //! | `/` | the page, with `/style.css` and `/script.js` |
 //! | `/stats.json` | what it shows: a [`Report`](crate::Report) |
 //! | `/metrics` | counts for Prometheus |
+//! | `/healthz` | 200: the process is alive |
+//! | `/readyz` | 200 if the filter is relied on and the store answers, else 503 |
 //!
 //! The page shows numbers, never keys. If the server has a password, the page asks for it,
-//! with any user name. Without one it answers only this machine, and only under its own
+//! with any user name; `/healthz` and `/readyz` tell anybody. Without one it answers only this machine, and only under its own
 //! names, so that a page from elsewhere whose host name resolves to this machine gets nothing.
 
 use std::net::IpAddr;
@@ -80,6 +82,11 @@ pub async fn serve_page(
 }
 
 async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Response {
+    match request.path {
+        "/healthz" => return plain("alive\n"),
+        "/readyz" => return ready(watch.server()).await,
+        _ => (),
+    }
     if let Err(response) = admit(request, address, watch.server()).await {
         return response;
     }
@@ -95,9 +102,21 @@ async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Respons
         }
         "/metrics" => {
             let media_type = "text/plain; version=0.0.4; charset=utf-8";
-            Response::ok(media_type, prometheus::text(watch.server()))
+            let server = watch.server();
+            Response::ok(media_type, prometheus::text(server, server.backend.health().await))
         }
-        _ => Response::error("404 Not Found", "there are / and /metrics"),
+        _ => Response::error("404 Not Found", "there are /, /metrics, /healthz and /readyz"),
+    }
+}
+
+fn plain(text: &'static str) -> Response {
+    Response::ok("text/plain; charset=utf-8", text)
+}
+
+async fn ready(server: &Server) -> Response {
+    match server.backend.health().await.trouble() {
+        None => plain("ready\n"),
+        Some(trouble) => Response::error("503 Service Unavailable", trouble),
     }
 }
 

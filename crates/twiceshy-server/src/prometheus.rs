@@ -8,17 +8,23 @@ use std::fmt::Write as _;
 
 use twiceshy::store::metrics;
 
+use crate::health::Health;
 use crate::latency::Timed;
 use crate::server::Server;
 use crate::watch::process_bytes;
 
 /// The counts of a server as of now.
-pub(crate) fn text(server: &Server) -> String {
+pub(crate) fn text(server: &Server, health: Health) -> String {
     let mut text = String::new();
     for metric in metrics(&server.backend.stats()) {
         let kind = if metric.is_counter() { "counter" } else { "gauge" };
         family(&mut text, metric.name, kind, metric.help);
         line(&mut text, metric.name, metric.value);
+    }
+    for (name, help, value) in health.gauges() {
+        let name = format!("twiceshy_{name}");
+        family(&mut text, &name, "gauge", help);
+        line(&mut text, &name, u8::from(value));
     }
     let traffic = &server.traffic;
     for (name, kind, help, value) in [

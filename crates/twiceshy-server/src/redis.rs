@@ -12,6 +12,8 @@
 //! writes, RENAME and expiry; see [`Shield`]. A cluster is refused: a scan of one node does not
 //! visit all keys.
 
+mod passed;
+
 use std::borrow::Cow;
 use std::time::Duration;
 

@@ -225,7 +225,7 @@ impl Replies {
     pub(crate) fn reply(&mut self, reply: Reply) {
         match reply {
             Reply::Nil => self.nil(),
-            Reply::Simple(text) => self.line(b'+', text),
+            Reply::Simple(text) => self.line(b'+', &text),
             Reply::Bulk(bytes) => self.bulk(bytes),
             Reply::Integer(number) => self.number(b':', number),
             Reply::Error(text) => self.line(b'-', &text),

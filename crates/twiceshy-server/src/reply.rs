@@ -1,6 +1,8 @@
 //! [`Reply`]: the reply to a command. [`Replies`](crate::replies::Replies) encodes it in either
 //! version of the protocol.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use crate::backend::Failure;
@@ -16,7 +18,7 @@ pub(crate) enum Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Nil,
-    Simple(&'static str),
+    Simple(Cow<'static, str>),
     Bulk(Bytes),
     Integer(i64),
     /// With its code: "ERR ...".
@@ -27,7 +29,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    pub(crate) const OK: Reply = Reply::Simple("OK");
+    pub(crate) const OK: Reply = Reply::Simple(Cow::Borrowed("OK"));
 
     /// An error of no special kind.
     pub(crate) fn error(reason: impl std::fmt::Display) -> Reply {

@@ -50,6 +50,7 @@ pub(crate) struct Log {
     pub(crate) wrong_password: Quiet,
     pub(crate) foreign: Quiet,
     pub(crate) no_memory: Quiet,
+    pub(crate) too_large: Quiet,
 }
 
 /// Connections and commands so far.

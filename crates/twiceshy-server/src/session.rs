@@ -13,9 +13,13 @@
 //! Requests whose replies would not fit even then, or for which all connections together have no
 //! memory left, are refused.
 
+mod drain;
+mod lookups;
+mod passed;
 mod room;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod turn;
 
 use std::io;
@@ -30,18 +34,19 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::backend::{Failure, Fetched};
 use crate::command::{self, Command};
 use crate::info;
 use crate::latency::Timed;
 use crate::memory::Share;
-use crate::replies::{Mark, Replies};
+use crate::replies::Replies;
 use crate::reply::Reply;
 use crate::request::{Requests, Unusable};
 use crate::server::Server;
 
+use drain::drain;
 pub(crate) use room::NoRoom;
-use turn::{TURN, TURNS};
+use transaction::Transaction;
+use turn::TURN;
 
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
@@ -51,10 +56,6 @@ const AHEAD: usize = 64 << 10;
 
 /// Keys of one `get_many`: no more are faster.
 pub(crate) const LOOKUPS: usize = 64;
-
-/// Keys that are looked for between two looks at the clock where only their presence is
-/// asked for: that takes 4 ms for a value of 16 MiB that has to be read from the disk.
-const PROBES: usize = 16;
 
 /// Keys and small commands between two looks at the clock.
 const WORK: usize = 64;
@@ -69,6 +70,9 @@ pub(crate) struct Session<'a> {
     pub(crate) wrong_guesses: u32,
     /// After the replies so far the connection ends.
     pub(crate) closing: Option<&'static str>,
+    /// It ends in the middle of a request.
+    is_broken: bool,
+    transaction: Transaction,
     pub(crate) replies: Replies,
     pub(crate) answered: u64,
     errors: u64,
@@ -112,6 +116,8 @@ impl<'a> Session<'a> {
             authenticated: server.password.is_none(),
             wrong_guesses: 0,
             closing: None,
+            is_broken: false,
+            transaction: Transaction::default(),
             replies: Replies::default(),
             answered: 0,
             errors: 0,
@@ -161,6 +167,9 @@ impl<'a> Session<'a> {
                 && self.replies.is_empty()
             {
                 writer.shutdown().await?;
+                if self.is_broken {
+                    drain(&mut reader, stopped).await;
+                }
                 return Ok(reason);
             }
             let mut reads = idles && self.closing.is_none() && !self.is_full();
@@ -242,12 +251,19 @@ impl<'a> Session<'a> {
                 Ok(command) if stranger && !command.is_for_strangers() => {
                     Err(Reply::Error("NOAUTH Authentication required.".into()))
                 }
-                parsed => parsed,
+                parsed => self.transaction.admit(parsed),
             }),
             Ok(None) => None,
             Err(Unusable::Protocol(reason)) => {
                 self.closing = Some("it sent something that is not a request");
-                Some(Err(Reply::error(format!("Protocol error: {reason}"))))
+                Some(Err(self.broken(&reason)))
+            }
+            Err(Unusable::TooLarge(reason)) => {
+                self.closing = Some("its request was too large");
+                if let Some(times) = self.server.log.too_large.count() {
+                    warn!(id = self.id, address = %self.address, times, reason, "closed a connection");
+                }
+                Some(Err(self.broken(&reason)))
             }
             Err(Unusable::Foreign) => {
                 self.closing = Some("it speaks another protocol");
@@ -263,6 +279,12 @@ impl<'a> Session<'a> {
                 None
             }
         }
+    }
+
+    /// The last reply, after which there is no telling where the next request begins.
+    fn broken(&mut self, reason: &str) -> Reply {
+        self.is_broken = true;
+        Reply::error(format!("Protocol error: {reason}"))
     }
 
     /// Does a command, or keeps it to be done with the next ones.
@@ -344,111 +366,6 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// Answers GETs in a row: of how many keys. The others have no room before the
-    /// client reads.
-    async fn get(&mut self, keys: &[Bytes]) -> usize {
-        let server = self.server;
-        let (mut done, mut least, mut alone) = (0, 0, false);
-        while done < keys.len() {
-            if self.is_full() {
-                return done;
-            }
-            let room = self.room();
-            // What only just fits is asked for by itself.
-            let single = alone || least > room;
-            let asked = if single { &keys[done..=done] } else { &keys[done..] };
-            match server.backend.get_many(asked, room.max(least)).await {
-                Ok(Fetched { values, next }) => {
-                    self.time_lookups(&values);
-                    done += values.len();
-                    self.answered += values.len() as u64;
-                    let bytes = self.replies.len();
-                    values.into_iter().for_each(|value| self.replies.value(value));
-                    let mut work = (self.replies.len() - bytes) >> 10;
-                    if let Some(size) = next {
-                        // To find out how large it is may have taken as long as to get it.
-                        work += WORK + (size >> 10);
-                    }
-                    self.breathe(work).await;
-                    least = 0;
-                    if let Some(size) = next {
-                        match self.make_room_for_value(self.replies.len(), size) {
-                            Ok(size) => least = size,
-                            Err(NoRoom::Yet) => return done,
-                            Err(NoRoom::Refused(reply)) => {
-                                self.reply(reply);
-                                done += 1;
-                            }
-                        }
-                    }
-                }
-                // Each by itself: the filter may know that some are absent.
-                Err(_) if asked.len() > 1 => alone = true,
-                Err(failure) => {
-                    self.reply(Reply::failure(failure));
-                    done += 1;
-                }
-            }
-        }
-        done
-    }
-
-    /// EXISTS, in as many lookups as it takes.
-    async fn exist(&mut self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let server = self.server;
-        let mut found = 0;
-        for keys in keys.chunks(if server.backend.is_remote() { LOOKUPS } else { PROBES }) {
-            found += server.backend.exists(keys).await?;
-            self.breathe(if server.backend.is_remote() { WORK } else { TURNS * WORK }).await;
-        }
-        Ok(found)
-    }
-
-    /// MGET, in as many lookups as it takes.
-    async fn mget(&mut self, keys: &[Bytes]) -> Result<(), NoRoom> {
-        let start = self.replies.mark();
-        self.replies.array(keys.len());
-        let fetched = self.mget_values(start, keys).await;
-        if fetched.is_err() {
-            self.replies.take_back(start);
-        } else {
-            self.answered += 1;
-        }
-        fetched
-    }
-
-    async fn mget_values(&mut self, start: Mark, keys: &[Bytes]) -> Result<(), NoRoom> {
-        let server = self.server;
-        let (mut done, mut least) = (0, 0);
-        while done < keys.len() {
-            let room = self.room();
-            let count = if least > room { 1 } else { LOOKUPS.min(keys.len() - done) };
-            let asked = &keys[done..done + count];
-            let fetched = server.backend.get_many_or_nil(asked, room.max(least)).await;
-            let Fetched { values, next } =
-                fetched.map_err(|failure| NoRoom::Refused(Reply::failure(failure)))?;
-            self.time_lookups(&values);
-            done += values.len();
-            let bytes = self.replies.len();
-            values.into_iter().for_each(|value| self.replies.value(value));
-            let read = self.replies.len() - bytes + next.unwrap_or(0);
-            self.breathe(WORK + (read >> 10)).await;
-            self.make_room(start.len(), 0)?;
-            least = next.map_or(Ok(0), |size| self.make_room_for_value(start.len(), size))?;
-        }
-        Ok(())
-    }
-
-    fn time_lookups(&self, values: &[Option<Bytes>]) {
-        let took = self.read_at.elapsed();
-        let hits = values.iter().flatten().count();
-        for (timed, count) in [(Timed::Hit, hits), (Timed::Miss, values.len() - hits)] {
-            if count > 0 {
-                self.server.latency.of(timed).record(took, count as u64);
-            }
-        }
-    }
-
     pub(crate) fn reply(&mut self, reply: Reply) {
         self.answered += 1;
         self.errors += u64::from(matches!(reply, Reply::Error(_)));
@@ -473,17 +390,20 @@ impl<'a> Session<'a> {
             Command::Wait(position, most) => {
                 backend.wait(position, most.as_deref()).await.map(|()| Reply::OK)
             }
+            Command::Passed(passed) => return Box::pin(self.pass(passed)).await,
+            Command::Transaction(step) => unreachable!("{step:?} is answered before"),
             Command::Snapshot => backend.snapshot().await.map(|()| Reply::OK),
             Command::Backup(name) => self.server.backup(name).await.map(Reply::count),
             Command::Dbsize => backend.count().await.map(Reply::count),
-            Command::Stats => Ok(info::stats(self.server)),
+            Command::Stats => Ok(info::stats(self.server, Box::pin(backend.health()).await)),
             Command::Info(words) => {
                 let mut asked = info::Asked::default();
                 for words in words.chunks(LOOKUPS) {
                     words.iter().for_each(|word| asked.add(word));
                     self.breathe(LOOKUPS).await;
                 }
-                Ok(Reply::text(info::info(self.server, &asked)))
+                let health = Box::pin(backend.health()).await;
+                Ok(Reply::text(info::info(self.server, &asked, health)))
             }
             Command::Connection(command) => return self.connection(command).await,
         };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! GET, EXISTS   filter: absent? answered. Else the store is asked; a key that it
-//!               does not have is not asked for again
+//!               does not have is not asked for again: the filter adapts, or forgets it
 //! SET           filter first, then the store     (Redis; refused by PostgreSQL)
 //! DEL           the store first, then the filter
 //! TS.ADDED      filter; a client sends it before it writes to the store
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The digests are in a local directory, with a file that names their store. Keys that are added
-//! to the store without TS.ADDED **read as missing until the next resync**; keys that are
-//! removed without TS.REMOVED cost a lookup in the store each time until then.
+//! to the store without TS.ADDED **read as missing until the next resync**; a key that is
+//! removed without TS.REMOVED costs two lookups in the store, and is forgotten.
 //!
 //! Keys may have been added while the shield was not running. It therefore begins with a resync,
 //! and passes every lookup on to the store until that is done ([`Shield::is_trusted`]).
@@ -20,12 +20,14 @@
 mod changes;
 mod lookups;
 mod origin;
+mod passed;
 pub(crate) mod resync;
 mod seen;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod vanished;
 mod writes;
 
 use std::path::{Path, PathBuf};
@@ -36,13 +38,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tracing::{info, warn};
-use twiceshy::Guard;
 use twiceshy::guard::Store as _;
 use twiceshy::store::{Durability, Options, Redb, SidecarStore};
+use twiceshy::{Guard, Sidecar};
 
 use crate::backend::Failure;
 use crate::backups::Backups;
 use crate::blocking::blocking;
+use crate::health::{Health, Probe};
 use crate::upstream::Upstream;
 
 use changes::Changes;
@@ -50,6 +53,7 @@ use origin::Origin;
 pub(crate) use origin::{State, replace_file};
 use stream::Stream;
 use trust::Trust;
+use vanished::SecondLooks;
 
 pub use resync::Resynced;
 
@@ -87,8 +91,8 @@ pub(crate) struct Inner<U> {
     pub(crate) trust: Trust,
     /// What was read of the store's log, if it is followed.
     pub(crate) stream: Stream,
-    /// Keys looked up in the store.
-    asked: AtomicU64,
+    second_looks: SecondLooks,
+    probe: Probe,
     /// Held by the running resync, and by who writes what the store's log says.
     pub(crate) resyncing: Arc<tokio::sync::Mutex<()>>,
     /// Tells a running resync to stop.
@@ -147,10 +151,10 @@ impl<U: Upstream> Shield<U> {
         self.inner.is_trusted()
     }
 
-    /// Keys looked up in the store.
-    #[must_use]
-    pub fn asked(&self) -> u64 {
-        self.inner.asked.load(Ordering::Relaxed)
+    pub(crate) async fn health(&self) -> Health {
+        let inner = &self.inner;
+        let store_up = inner.probe.store_up(&inner.upstream, |keys| inner.count_reads(keys)).await;
+        Health { filter_trusted: self.is_trusted(), store_up }
     }
 
     /// Brings the filter up to date with the store now.
@@ -242,6 +246,8 @@ impl<U: Upstream> Inner<U> {
             let sidecar: SidecarStore = store
                 .open_sidecar(&at, &mut |_, _| ())
                 .map_err(|error| not_opened(&error, &at, found))?;
+            // When the filter is relied on is for [`Trust`] to say.
+            Sidecar::built(&sidecar);
             if found == State::Partial {
                 origin.set(State::Partial)?;
             }
@@ -262,7 +268,8 @@ impl<U: Upstream> Inner<U> {
             backups: Backups::default(),
             trust: Trust::none(),
             stream: Stream::default(),
-            asked: AtomicU64::new(0),
+            second_looks: SecondLooks::default(),
+            probe: Probe::default(),
             resyncing: Arc::default(),
             stopping: AtomicBool::new(false),
             seed: AtomicU64::new(0),

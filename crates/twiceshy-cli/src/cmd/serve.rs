@@ -4,6 +4,7 @@ mod listen;
 mod own;
 mod page;
 mod scratch;
+mod stop;
 mod upstream;
 
 use std::error::Error;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
@@ -27,6 +27,7 @@ use listen::{PASSWORD, bound, password};
 use own::Own;
 use page::{DEMO_PAGE, Page, invite};
 use scratch::{Build, Scratch};
+use stop::Stop;
 pub use upstream::STORE;
 use upstream::UpstreamArgs;
 
@@ -34,19 +35,21 @@ use upstream::UpstreamArgs;
 ///
 /// The filter answers lookups of missing keys from memory. A false positive reads the store
 /// once, and the filter adapts. The server speaks RESP2 and RESP3 and supports GET, SET, DEL,
-/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands that clients send when they connect. SET
-/// has no options: nothing expires. TS.STATS returns the filter's counts, TS.SNAPSHOT writes the
+/// EXISTS, MGET, MSET, DBSIZE, INFO and the commands that clients send when they connect. There
+/// are no transactions, and nothing expires in its own store. TS.STATS returns the filter's counts, TS.SNAPSHOT writes the
 /// filter to disk, and TS.BACKUP NAME copies the store while it is served (with --backup-dir).
 ///
-/// --page adds a live page that shows what the filter does, and /metrics for Prometheus. --demo
+/// --page adds a live page that shows what the filter does, /metrics for Prometheus, and
+/// /healthz and /readyz: is the process alive, can the filter and its store be relied on. --demo
 /// shows all of it at once: a store of a million users, a crowd that looks them up, and an
 /// attacker who looks up missing ones.
 ///
 /// With --store the filter stands in front of your own store: a PostgreSQL table, which
-/// is only read, or a Redis server, to which writes are passed on. If you write to that
-/// store directly, send TS.ADDED KEY before each insert; otherwise the key reads as
-/// missing until the next resync. Send TS.REMOVED KEY after each delete. With --follow the
-/// server learns of changes from the store itself, and neither is needed (docs/following.md).
+/// is only read, or a Redis server, to which writes are passed on, with the options of SET and
+/// SETEX, SETNX, GETDEL, INCR, DECR, EXPIRE, TTL, TYPE, STRLEN, GETRANGE and UNLINK. If you
+/// write to that store directly, send TS.ADDED KEY before each insert; otherwise the key reads as
+/// missing until the next resync. Send TS.REMOVED KEY after each delete. With --follow the server
+/// learns of changes from the store itself, and neither is needed (docs/following.md).
 ///
 /// For TLS to that store use rediss://... or postgres://...?sslmode=require. The server
 /// always verifies the certificate and its host name, so require means what verify-full
@@ -54,13 +57,13 @@ use upstream::UpstreamArgs;
 /// means require. Without sslmode, --store-ca means require; otherwise the default is
 /// disable for a server on this machine and prefer for any other.
 ///
-/// SIGTERM and SIGINT stop the server: it answers the requests that it has received and
+/// SIGTERM, SIGINT and SIGHUP (unless nohup ignores it) stop the server: it answers the requests that it has received and
 /// writes the filter to disk, so that the next start is fast. While it is still building
 /// its filter it stops at once, and the next start begins again.
 ///
 /// Exit code: 0; 2 if it could not start, or could not write its last snapshot (then no
-/// data is lost, but the next start takes longer); 130 after SIGINT and 143 after SIGTERM
-/// if it was not ready yet.
+/// data is lost, but the next start takes longer); 129 after SIGHUP, 130 after SIGINT and 143
+/// after SIGTERM if it was not ready yet.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   twiceshy serve --demo
@@ -281,27 +284,6 @@ async fn backend(
     // Not here: signals are waited for meanwhile.
     let running = build.begin();
     Ok(spawn_blocking(move || own.open(&running)).await??)
-}
-
-/// SIGTERM and SIGINT, from the moment that this is made.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
-        Ok(Stop { terminate: signal(terminate)?, interrupt: signal(interrupt)? })
-    }
-
-    /// Waits for one of them: its number.
-    async fn asked(&mut self) -> u8 {
-        tokio::select! {
-            _ = self.terminate.recv() => 15,
-            _ = self.interrupt.recv() => 2,
-        }
-    }
 }
 
 fn limits(args: &Args) -> Limits {

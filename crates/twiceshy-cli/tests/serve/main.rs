@@ -9,6 +9,7 @@ mod faults;
 mod flags;
 mod follow;
 mod greedy;
+mod hangup;
 mod interrupted;
 mod process;
 mod soak;

@@ -48,6 +48,15 @@ impl Process {
         Self::run(command)
     }
 
+    /// [`Process::start`] by another program, "nohup" say, which becomes the server.
+    pub fn start_by(program: &str, directory: &Path, flags: &str) -> Process {
+        let served = command(directory, &format!("--listen 127.0.0.1:0 {flags}"));
+        let mut command = Command::new(program);
+        command.arg(served.get_program()).args(served.get_args()).stdout(Stdio::null());
+        command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
+        Self::run(command)
+    }
+
     fn run(mut command: Command) -> Process {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -89,6 +98,11 @@ impl Process {
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ran");
+    }
+
+    /// Sends a signal and goes on.
+    pub fn signal(&self, name: &str) {
+        send(name, &self.child);
     }
 
     /// Sends a signal, "TERM" say, and waits for the end: the status and the log.

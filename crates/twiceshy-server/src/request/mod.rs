@@ -74,6 +74,8 @@ enum Form {
 pub(crate) enum Unusable {
     /// No request, in the words of Redis: there is no telling where the next one begins.
     Protocol(String),
+    /// A request beyond the limits.
+    TooLarge(String),
     /// Another protocol; see [`inline::is_foreign`].
     Foreign,
 }
@@ -128,16 +130,11 @@ impl Requests {
                 None => match buffer.first() {
                     None => return Ok(None),
                     Some(b'$') => {
-                        let Some(length) = length(buffer, limits.bulk, BULK)? else {
+                        let Some(length) = length(buffer, usize::MAX, BULK)? else {
                             return Ok(None);
                         };
-                        self.bytes += length;
-                        if self.bytes > limits.request {
-                            return wrong(format!(
-                                "the request has more than {} bytes",
-                                limits.request
-                            ));
-                        }
+                        self.bytes = self.bytes.saturating_add(length);
+                        self.limit(length, limits, stranger)?;
                         *self.bulk.insert(length)
                     }
                     Some(&other) => {
@@ -168,6 +165,26 @@ impl Requests {
                 return Ok(Some(&mut self.arguments));
             }
         }
+    }
+
+    /// Refuses an argument of this length, or the request that it is part of.
+    fn limit(&self, length: usize, limits: &Limits, stranger: bool) -> Result<(), Unusable> {
+        let (bulk, request) = (limits.bulk, limits.request);
+        let is_large = length > bulk || self.bytes > request;
+        if is_large && stranger {
+            return wrong("unauthenticated bulk length");
+        }
+        if length > bulk {
+            return Err(Unusable::TooLarge(format!(
+                "an argument has {length} bytes, and at most {bulk} are allowed (--max-bulk)"
+            )));
+        }
+        if is_large {
+            return Err(Unusable::TooLarge(format!(
+                "the request has more than {request} bytes (--max-request)"
+            )));
+        }
+        Ok(())
     }
 
     /// Takes a line: its words, or `None` when it has not come as a whole.

@@ -10,7 +10,9 @@ fn read(bytes: &[u8], step: usize, limits: &Limits) -> (Vec<Request>, Option<Str
             match requests.next(&mut buffer, limits, false) {
                 Ok(Some(request)) => found.push(std::mem::take(request)),
                 Ok(None) => break,
-                Err(Unusable::Protocol(reason)) => return (found, Some(reason)),
+                Err(Unusable::Protocol(reason) | Unusable::TooLarge(reason)) => {
+                    return (found, Some(reason));
+                }
                 Err(Unusable::Foreign) => return (found, Some("foreign".into())),
             }
         }
@@ -90,7 +92,10 @@ fn a_request_that_is_skipped_ends_where_it_would_have() {
 fn what_is_no_request_says_why() {
     let limits = Limits { bulk: 100, request: 150, ..Limits::default() };
     for (bytes, expected) in [
-        ("*1\r\n$600000000\r\n", "invalid bulk length"),
+        (
+            "*1\r\n$600000000\r\n",
+            "an argument has 600000000 bytes, and at most 100 are allowed (--max-bulk)",
+        ),
         ("*1\r\n$-1\r\n", "invalid bulk length"),
         ("*1\r\n$x\r\n", "invalid bulk length"),
         ("*1\r\n$99999999999999999999\r\n", "invalid bulk length"),
@@ -108,7 +113,7 @@ fn what_is_no_request_says_why() {
     }
     let two = format!("*2\r\n$90\r\n{}\r\n$90\r\n", "a".repeat(90));
     let (_, error) = read(two.as_bytes(), 7, &limits);
-    assert_eq!(error.as_deref(), Some("the request has more than 150 bytes"));
+    assert_eq!(error.as_deref(), Some("the request has more than 150 bytes (--max-request)"));
     let long = "a".repeat(LINE);
     let (_, error) = read(long.as_bytes(), LINE, &limits);
     assert_eq!(error.as_deref(), Some("too big inline request"));

@@ -29,6 +29,8 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 use twiceshy::store::{Durability, Options, Redb};
 
+use super::lookups::PROBES;
+use super::turn::TURNS;
 use super::*;
 use crate::backend::Backend;
 use crate::embedded::Embedded;

@@ -21,30 +21,15 @@ impl<U: Upstream> Shield<U> {
         }
         let mut keys = Vec::with_capacity(records.len());
         in_turns(records, |some| keys.extend(some.iter().map(|(key, _)| key.clone()))).await;
-        // Until the store has answered.
-        let adding = self.inner.changes.add(self.inner.digests(&keys).await).await;
-        self.inner.add_keys(keys).await?;
-        let stored = upstream.set(records).await;
-        if stored.is_err() {
-            adding.may_come_late().await;
-        }
-        adding.finish().await;
-        stored
+        self.inner.add(keys, upstream.set(records)).await
     }
 
     pub(crate) async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
+        let upstream = &self.inner.upstream;
         if !U::WRITES {
             return upstream.remove(keys).await;
         }
-        let removal = changes.remove(self.inner.digests(keys).await).await;
-        let removed = upstream.remove(keys).await?;
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            Ok(removal.finish(|_| true, |digests| inner.sidecar.removed_many(digests))?)
-        })
-        .await?;
-        Ok(removed)
+        self.inner.remove(keys, upstream.remove(keys)).await
     }
 
     pub(crate) async fn added(&self, keys: &[Bytes]) -> Result<usize, Failure> {
@@ -60,6 +45,7 @@ impl<U: Upstream> Shield<U> {
         let keys = self.inner.canonical_or_refused(keys).await?;
         let digests = self.inner.digests(&keys).await;
         let removal = changes.remove(digests.clone()).await;
+        self.inner.count_reads(&keys);
         let still_there = upstream.exist(&keys).await?;
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -77,6 +63,39 @@ impl<U: Upstream> Shield<U> {
 }
 
 impl<U: Upstream> Inner<U> {
+    /// Adds keys to the filter, and then, by `store`, to the store.
+    pub(super) async fn add<T>(
+        self: &Arc<Self>,
+        keys: Vec<Bytes>,
+        store: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        // Until the store has answered.
+        let adding = self.changes.add(self.digests(&keys).await).await;
+        self.add_keys(keys).await?;
+        let stored = store.await;
+        if stored.is_err() {
+            adding.may_come_late().await;
+        }
+        adding.finish().await;
+        stored
+    }
+
+    /// Removes keys from the store by `store`, and then from the filter.
+    pub(super) async fn remove<T>(
+        self: &Arc<Self>,
+        keys: &[Bytes],
+        store: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let removal = self.changes.remove(self.digests(keys).await).await;
+        let removed = store.await?;
+        let inner = Arc::clone(self);
+        blocking(move || {
+            Ok(removal.finish(|_| true, |digests| inner.sidecar.removed_many(digests))?)
+        })
+        .await?;
+        Ok(removed)
+    }
+
     /// Adds keys to the filter; returns how many were new. Most keys that are stored again are
     /// known, which costs a read and no write.
     async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
@@ -108,7 +127,7 @@ impl<U: Upstream> Inner<U> {
         Ok(unknown?)
     }
 
-    async fn digests(&self, keys: &[Bytes]) -> Vec<Digest> {
+    pub(super) async fn digests(&self, keys: &[Bytes]) -> Vec<Digest> {
         let mut digests = Vec::with_capacity(keys.len());
         in_turns(keys, |some| digests.extend(some.iter().map(|key| self.sidecar.digest(key))))
             .await;

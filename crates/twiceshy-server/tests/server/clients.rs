@@ -134,6 +134,14 @@ for protocol in (2, 3):
             assert r.get(key) == key.encode() and r.get("no" + key) is None
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     [t.start() for t in threads]; [t.join() for t in threads]
+    transaction = r.pipeline()
+    transaction.set("k", "changed").set("new", 1).get("k")
+    try:
+        transaction.execute()
+        raise SystemExit("an error was expected")
+    except redis.ResponseError as error:
+        assert "transaction=False" in str(error), error
+    assert r.get("k") == b"\x00\r\n\xff" and r.get("new") is None
     for wrong in (lambda: r.execute_command("NOSUCH"), lambda: r.set("k", "v", ex=10)):
         try:
             wrong()

@@ -22,13 +22,16 @@ fn what_is_too_large_is_refused_at_once() {
     let server = start_with(SMALL, None);
     for (bytes, expected) in [
         // Only the length has come.
-        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1025\r\n".to_string(), "invalid bulk length"),
-        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$600000000\r\n".to_string(), "invalid bulk length"),
+        (
+            "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1025\r\n".to_string(),
+            "an argument has 1025 bytes, and at most 1024 are allowed (--max-bulk)",
+        ),
+        ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$x\r\n".to_string(), "invalid bulk length"),
         (
             "*9\r\n".to_string()
                 + &format!("$1000\r\n{}\r\n", "x".repeat(1000)).repeat(4)
                 + "$97\r\n",
-            "the request has more than 4096 bytes",
+            "the request has more than 4096 bytes (--max-request)",
         ),
         ("x".repeat(65536), "too big inline request"),
     ] {
@@ -280,4 +283,19 @@ fn many_connections_do_not_guess_faster() {
     // Ten at once, one each half second, and a wait of at most four seconds.
     let most = 10 + 8 + 2 * (begin.elapsed().as_secs() + 1);
     assert!(looked_at <= most, "{looked_at} of 60 were looked at in {:?}", begin.elapsed());
+}
+
+/// Most clients send all of a request before they read: the reason has to wait for them.
+#[test]
+fn a_value_that_is_too_large_is_refused_with_the_reason() {
+    let server = start();
+    let mut client = server.client();
+    // More than all buffers between here and there.
+    let value = vec![b'x'; 48 << 20];
+    let refused = client.try_call(&[&b"SET"[..], b"k", &value]).expect("the reason");
+    let said = "ERR Protocol error: an argument has 50331648 bytes, and at most 16777216 are \
+                allowed (--max-bulk)";
+    assert_eq!(refused.error(), said);
+    assert!(client.receive().is_err(), "the connection has ended");
+    assert_eq!(server.client().line("EXISTS k"), Value::Integer(0));
 }

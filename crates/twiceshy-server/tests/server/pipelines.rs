@@ -171,3 +171,48 @@ fn requests_before_the_end_are_answered() {
     assert!(idle.receive().is_err());
     assert!(Client::try_connect(server.address).is_err());
 }
+
+/// Or a client would report a transaction as failed whose commands were executed.
+#[test]
+fn nothing_of_a_transaction_is_executed() {
+    let server = start();
+    let mut client = server.client();
+    let pipeline = |client: &mut Client, lines: &[&str]| {
+        let words = |line: &&str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        client.pipeline(&lines.iter().map(words).collect::<Vec<Vec<_>>>()).expect("replies")
+    };
+    let lines = ["SET k 1", "MULTI", "SET k 2", "GET k", "PING", "NOSUCH", "EXEC", "GET k"];
+    let replies = pipeline(&mut client, &lines);
+    assert_eq!(replies[0], Value::ok());
+    assert!(replies[1].error().starts_with("ERR MULTI is not supported"), "{replies:?}");
+    for reply in &replies[2..5] {
+        assert!(reply.error().starts_with("ERR not executed: it follows a MULTI"), "{replies:?}");
+    }
+    assert!(replies[5].error().starts_with("ERR unknown command"), "{replies:?}");
+    assert!(replies[6].error().starts_with("EXECABORT MULTI is not supported"), "{replies:?}");
+    assert_eq!(replies[7], Value::bulk("1"));
+
+    let replies = pipeline(&mut client, &["MULTI", "SET k 2", "DISCARD", "DEL k", "EXEC"]);
+    assert_eq!(replies[2..4], [Value::ok(), Value::Integer(1)]);
+    assert_eq!(replies[4].error(), "ERR EXEC without MULTI");
+    assert_eq!(client.line("DISCARD").error(), "ERR DISCARD without MULTI");
+    // It ends with its connection.
+    pipeline(&mut client, &["MULTI", "QUIT"]);
+    assert!(client.receive().is_err());
+    assert_eq!(server.client().line("SET k 3"), Value::ok());
+}
+
+#[test]
+fn what_only_redis_does_is_refused_with_the_reason() {
+    let server = start();
+    let mut client = server.client();
+    let refused = client.line("SET k v EX 10");
+    assert!(refused.error().contains("SET with options is for a filter in front of Redis"));
+    for line in ["SETNX k v", "SETEX k 1 v", "INCR k", "GETDEL k", "UNLINK k", "TTL k", "TYPE k"] {
+        let refused = client.line(line);
+        let name = line.split(' ').next().expect("a name");
+        let said = format!("ERR {name} is for a filter in front of Redis (--store redis://...)");
+        assert!(refused.error().starts_with(&said), "{refused:?}");
+    }
+    assert_eq!(client.line("DBSIZE"), Value::Integer(0));
+}

@@ -1,7 +1,8 @@
 //! A server in this process, in front of a store of others.
 
-use std::future::Future;
-use std::net::SocketAddr;
+use std::future::{Future, pending};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use twiceshy_server::{
-    Authorities, Backend, Failure, FollowMode, FollowOptions, Limits, Postgres, PostgresOptions,
-    Redis, RedisServer, Resynced, Server, ShieldOptions, Table, serve,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, Health, Limits, Postgres,
+    PostgresOptions, Redis, RedisServer, Resynced, Server, ShieldOptions, Table, Watch, serve,
+    serve_page,
 };
 
 use crate::client::Client;
@@ -128,11 +130,29 @@ impl Running {
 
     /// Keys looked up in the store.
     pub fn asked(&self) -> u64 {
-        match &self.server.backend {
-            Backend::Postgres(shield) => shield.asked(),
-            Backend::Redis(shield) => shield.asked(),
-            Backend::Embedded(_) => 0,
-        }
+        self.server.backend.stats().store_reads
+    }
+
+    pub fn health(&self) -> Health {
+        self.runtime.block_on(self.server.backend.health())
+    }
+
+    /// What a path of the page answers: its status and its body.
+    pub fn page(&self, path: &str) -> (u16, String) {
+        let watch = Arc::new(Watch::new(Arc::clone(&self.server)));
+        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let page = self.runtime.spawn(serve_page(listener, watch, pending()));
+        let mut socket = TcpStream::connect(address).expect("it listens");
+        socket.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect("sent");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("text");
+        page.abort();
+        // Nobody else has the server when the test stops it.
+        let _ = self.runtime.block_on(page);
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), body.into())
     }
 
     pub fn resync(&self) -> Result<Resynced, Failure> {

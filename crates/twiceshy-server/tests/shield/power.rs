@@ -36,6 +36,30 @@ fn has_all(running: &Running) {
     }
 }
 
+/// All is lost but the file that calls the sidecar whole.
+#[test]
+fn a_lost_sidecar_denies_nothing() {
+    let server = RedisServer::start();
+    let directory = TempDir::new().expect("a directory");
+    for n in 0..100 {
+        assert_eq!(server.client().call(&["SET", &key(n), "v"]), Value::ok());
+    }
+    redis(&server.address(), &options(directory.path())).expect("it runs").stop();
+    for kept in ["upstream", "nothing"] {
+        for entry in fs::read_dir(directory.path()).expect("a directory") {
+            let entry = entry.expect("an entry");
+            if entry.file_name() != kept {
+                fs::remove_file(entry.path()).expect("removed");
+            }
+        }
+        let again = redis(&server.address(), &without_resync(directory.path())).expect("it runs");
+        has_all(&again);
+        eventually("it is resynced", || again.is_trusted());
+        has_all(&again);
+        again.stop();
+    }
+}
+
 #[test]
 fn a_loss_of_power_denies_nothing() {
     let server = RedisServer::start();

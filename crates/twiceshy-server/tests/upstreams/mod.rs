@@ -345,6 +345,12 @@ impl RedisServer {
         Client::connect(self.socket())
     }
 
+    /// Keys that a filter in front of it has looked up so far. Each lookup begins with one of
+    /// these; a key that is missing costs a GET more.
+    pub fn lookups(&self) -> u64 {
+        self.calls("getrange") + self.calls("exists")
+    }
+
     /// How often a command was called so far.
     pub fn calls(&self, command: &str) -> u64 {
         let info = self.client().line("INFO commandstats");

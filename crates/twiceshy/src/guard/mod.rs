@@ -36,6 +36,7 @@ mod open;
 mod options;
 mod read;
 mod record;
+mod role;
 mod shard;
 mod sidecar;
 mod snapshot;

@@ -8,6 +8,7 @@ use super::error::{Error, Result};
 use super::generation::Generation;
 use super::options::GuardOptions;
 use super::record;
+use super::role::Role;
 use super::shard::{Shard, ShardRange, Staged};
 use super::stats::GuardStats;
 use super::store::Store;
@@ -31,6 +32,7 @@ pub struct Guard<S> {
     pub(super) shards: Vec<Shard>,
     pub(super) opened: Opened,
     pub(super) generation: Generation,
+    pub(super) role: Role,
 }
 
 /// Where a guard's filters came from.
@@ -85,6 +87,7 @@ impl<S: Store> Guard<S> {
             shards: Vec::new(),
             opened: Opened::Snapshot,
             generation: Generation::default(),
+            role: Role::Store,
         };
         let used = snapshot.ok_or("there is none".to_string());
         match used.and_then(|bytes| guard.restored(bytes, header)) {
@@ -186,7 +189,8 @@ impl<S: Store> Guard<S> {
     /// [`Guard::stats`] of each shard.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<GuardStats> {
-        self.shards.iter().map(Shard::stats).collect()
+        let is_sidecar = self.role.is_sidecar();
+        self.shards.iter().map(|shard| shard.stats(is_sidecar)).collect()
     }
 
     /// Verifies that the filters have a fingerprint for each key of the store. For tests: it

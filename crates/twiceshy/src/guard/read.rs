@@ -77,6 +77,7 @@ impl<S: Store> Guard<S> {
     }
 
     /// Asks the filter alone: `false` means that the key is not stored, `true` that it may be.
+    /// A [`Sidecar`](super::Sidecar) that is not built answers `true`.
     ///
     /// For callers that then look in another store; see [`Sidecar`](super::Sidecar). Report
     /// false positives with [`Guard::adapt`].
@@ -97,7 +98,7 @@ impl<S: Store> Guard<S> {
 
     #[inline(always)]
     fn contains_digest(&self, digest: Digest) -> bool {
-        let absent = self.is_absent(digest);
+        let absent = self.role.is_built() && self.is_absent(digest);
         if !absent {
             self.shard(digest).counters.maybe.add(1);
         }
@@ -107,9 +108,15 @@ impl<S: Store> Guard<S> {
     /// Adapts to a false positive: a key that [`Guard::contains`] answered `true`, and that the
     /// caller did not find. This takes one read of the guard's own store.
     ///
+    /// [`Adapted::Stored`] means that the filter was right as far as the guard knows: its own
+    /// store has the key. A [`Sidecar`](super::Sidecar) that is not built changes nothing.
+    ///
     /// # Errors
     /// [`Error::Read`] when the guard's own store failed.
     pub fn adapt(&self, key: impl AsRef<[u8]>) -> Result<Adapted> {
+        if !self.role.is_built() {
+            return Ok(Adapted::Unfixed);
+        }
         let digest = self.hasher.digest(key);
         let evidence = self.shard(digest).read(digest, &self.store, |_, _| ())?;
         if evidence.proves_stored() {

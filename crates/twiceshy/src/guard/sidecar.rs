@@ -5,11 +5,13 @@
 //! on a local disk.
 
 use std::future::Future;
+use std::sync::atomic::AtomicBool;
 
-use twiceshy_filters::Digest;
+use twiceshy_filters::{Adapted, Digest};
 
 use super::error::{Error, Result};
 use super::open::Guard;
+use super::role::Role;
 use super::store::Store;
 
 /// A store that can look up a key.
@@ -50,6 +52,9 @@ pub trait AsyncLookup {
 /// in their order. If a removal is reported after the key was stored again, the sidecar denies
 /// the key.
 ///
+/// A new sidecar answers "maybe" to every key, until [`Sidecar::built`] says that it has all keys of
+/// the store: a sidecar that was lost must not deny them.
+///
 /// ```
 /// use std::collections::HashMap;
 /// use twiceshy::guard::{GuardOptions, Lookup, MemoryStore};
@@ -68,6 +73,7 @@ pub trait AsyncLookup {
 /// let guard = Guard::open(MemoryStore::default(), KeyHasher::random(), &GuardOptions::default())?;
 /// let sidecar = Sidecar::new(guard);
 /// sidecar.added("ada")?;
+/// sidecar.built(); // these are all keys that the store has
 /// assert_eq!(sidecar.get("ada", &users), Ok(Some("Ada".to_string())));
 /// assert_eq!(sidecar.get("bob", &users), Ok(None));
 /// # Ok::<(), twiceshy::Error>(())
@@ -77,9 +83,24 @@ pub struct Sidecar<S> {
 }
 
 impl<S: Store> Sidecar<S> {
-    /// A sidecar with this guard, whose store holds only digests.
-    pub fn new(guard: Guard<S>) -> Self {
+    /// A sidecar with this guard, whose store holds only digests. It is not built.
+    pub fn new(mut guard: Guard<S>) -> Self {
+        guard.role = Role::Sidecar { built: AtomicBool::new(false) };
         Sidecar { guard }
+    }
+
+    /// Declares that every key of the store has been reported, or that the store is empty: from
+    /// now on, keys that were not reported are answered "absent".
+    ///
+    /// Call this when a scan of the store has reported its keys, and never just because the
+    /// program starts: the sidecar may have been lost, and would then deny every key.
+    pub fn built(&self) {
+        self.guard.role.set_built();
+    }
+
+    /// Whether the sidecar has been declared [built](Sidecar::built).
+    pub fn is_built(&self) -> bool {
+        self.guard.role.is_built()
     }
 
     /// Reports a key that is about to be stored. Returns whether the key is new.
@@ -148,6 +169,17 @@ impl<S: Store> Sidecar<S> {
         self.guard.store.mark().map_err(Error::Read)
     }
 
+    /// [`Sidecar::removed_many`] for keys that the store was found to have lost; they are counted
+    /// as [`GuardStats::vanished`](super::GuardStats::vanished).
+    ///
+    /// # Errors
+    /// As [`Sidecar::removed`].
+    pub fn removed_vanished(&self, digests: &[Digest]) -> Result<usize> {
+        let removed = self.guard.remove_digests(digests, None)?;
+        digests.iter().for_each(|&digest| self.guard.shard(digest).counters.vanished.add(1));
+        Ok(removed)
+    }
+
     /// The digest of a key.
     pub fn digest(&self, key: impl AsRef<[u8]>) -> Digest {
         self.guard.hasher.digest(key)
@@ -173,6 +205,24 @@ impl<S: Store> Sidecar<S> {
         self.guard.contains_many(keys)
     }
 
+    /// Counts lookups that were made in the store without asking the filter.
+    pub fn count_unfiltered<K: AsRef<[u8]>>(&self, keys: &[K]) {
+        for key in keys {
+            self.guard.shard(self.digest(key)).counters.maybe.add(1);
+        }
+    }
+
+    /// Counts a read of the store that is not part of a lookup: a second look, for example.
+    pub fn count_read(&self, digest: Digest) {
+        self.guard.shard(digest).counters.further_reads.add(1);
+    }
+
+    /// Counts a lookup of a key that the sidecar has and the store does not, for which
+    /// [`Guard::adapt`] returned [`Adapted::Stored`].
+    pub fn count_false_positive(&self, digest: Digest) {
+        self.guard.shard(digest).counters.false_positives.add(1);
+    }
+
     /// The value of a key. It looks in the store only if the filter answers "maybe", and adapts
     /// if the store does not have the key. If the guard's own store fails, the filter does not
     /// adapt this time, and the answer is still correct.
@@ -190,7 +240,7 @@ impl<S: Store> Sidecar<S> {
         }
         let found = store.lookup(key)?;
         if found.is_none() {
-            let _ = self.guard.adapt(key);
+            self.missed(key);
         }
         Ok(found)
     }
@@ -211,9 +261,17 @@ impl<S: Store> Sidecar<S> {
         }
         let found = store.lookup(key).await?;
         if found.is_none() {
-            let _ = self.guard.adapt(key);
+            self.missed(key);
         }
         Ok(found)
+    }
+
+    /// Adapts to a key that the store does not have. It is not forgotten if the sidecar has it:
+    /// the caller may have reported it, and be about to store it.
+    fn missed(&self, key: &[u8]) {
+        if matches!(self.guard.adapt(key), Ok(Adapted::Stored)) {
+            self.count_false_positive(self.digest(key));
+        }
     }
 
     /// The guard, for its statistics, snapshots and checks.

@@ -20,10 +20,16 @@ pub struct GuardStats {
     /// This is a lower bound, because the guard remembers only the last 16,384 adaptations, or
     /// 64 per shard if that is more.
     pub reads_avoided_by_adapting: u64,
-    /// Reads of the store, for any reason.
+    /// Reads of the store, for any reason. Of a [`Sidecar`](super::Sidecar): keys that the
+    /// caller's store was asked for.
     pub store_reads: u64,
+    /// Reads of a sidecar's own digests; 0 for a guard in front of its own store.
+    pub sidecar_reads: u64,
     /// Lookups that the filters answered "maybe" and the store answered "absent".
     pub false_positives: u64,
+    /// Keys of a sidecar that the caller's store had lost, and that the sidecar forgot after a
+    /// lookup had shown it.
+    pub vanished: u64,
     /// False positives that a filter adapted to.
     pub adapted: u64,
     /// The part of [`GuardStats::adapted`] that repeats an earlier false positive, as far as the
@@ -46,7 +52,9 @@ impl AddAssign for GuardStats {
         self.reads_avoided += other.reads_avoided;
         self.reads_avoided_by_adapting += other.reads_avoided_by_adapting;
         self.store_reads += other.store_reads;
+        self.sidecar_reads += other.sidecar_reads;
         self.false_positives += other.false_positives;
+        self.vanished += other.vanished;
         self.adapted += other.adapted;
         self.adapted_again += other.adapted_again;
         self.postponed += other.postponed;
@@ -87,7 +95,10 @@ pub(super) struct Counters {
     pub(super) found: Counter,
     /// Reads, without those of [`Counters::found`].
     pub(super) store_reads: Counter,
+    /// Reads of the store beside a sidecar that no lookup led to.
+    pub(super) further_reads: Counter,
     pub(super) false_positives: Counter,
+    pub(super) vanished: Counter,
     adapted: Counter,
     adapted_again: Counter,
     pub(super) postponed: Counter,
@@ -106,7 +117,9 @@ impl Counters {
             maybe: Counter::default(),
             found: Counter::default(),
             store_reads: Counter::default(),
+            further_reads: Counter::default(),
             false_positives: Counter::default(),
+            vanished: Counter::default(),
             adapted: Counter::default(),
             adapted_again: Counter::default(),
             postponed: Counter::default(),
@@ -153,15 +166,21 @@ impl Counters {
         (&self.last_adapted[word as usize & (self.last_adapted.len() - 1)], word)
     }
 
-    /// The counts, without those of the filter.
-    pub(super) fn stats(&self) -> GuardStats {
+    /// The counts, without those of the filter. A sidecar's own reads are not those of the store,
+    /// which is read for each "maybe".
+    pub(super) fn stats(&self, is_sidecar: bool) -> GuardStats {
         let (reads_avoided, found) = (self.reads_avoided.get(), self.found.get());
+        let (maybe, own_reads) = (self.maybe.get(), self.store_reads.get() + found);
+        let (store_reads, sidecar_reads) =
+            if is_sidecar { (maybe + self.further_reads.get(), own_reads) } else { (own_reads, 0) };
         GuardStats {
-            queries: reads_avoided + self.maybe.get() + found,
+            queries: reads_avoided + maybe + found,
             reads_avoided,
             reads_avoided_by_adapting: self.reads_avoided_by_adapting.get(),
-            store_reads: self.store_reads.get() + found,
+            store_reads,
+            sidecar_reads,
             false_positives: self.false_positives.get(),
+            vanished: self.vanished.get(),
             adapted: self.adapted.get(),
             adapted_again: self.adapted_again.get(),
             postponed: self.postponed.get(),

@@ -4,6 +4,7 @@
 //! directory/
 //!   records.redb      the engine's (a sidecar's: digests.redb)
 //!   secret            the hasher's secret; 0600, made once
+//!   built             a sidecar's: it was told all keys of its store
 //!   filter.snapshot   the filters at some moment; fits until the next write
 //!   closed            the engine's files as the last close left them (seal.rs)
 //!   lock              empty; locked while the directory is open
@@ -22,6 +23,7 @@ use crate::store::seal;
 
 pub(crate) const SECRET: &str = "secret";
 pub(crate) const SNAPSHOT: &str = "filter.snapshot";
+pub(crate) const BUILT: &str = "built";
 pub(crate) const LOCK: &str = "lock";
 
 /// A locked directory. Dropping this unlocks it.
@@ -79,6 +81,16 @@ impl Files {
 
     pub(crate) fn set_secret(&self, hasher: &KeyHasher) -> Result<()> {
         self.replace(SECRET, &hasher.to_bytes())
+    }
+
+    /// Whether the sidecar with this secret was declared built. A file that an earlier sidecar
+    /// left here has another tag.
+    pub(crate) fn is_built(&self, hasher: &KeyHasher) -> Result<bool> {
+        Ok(read(&self.path(BUILT))?.is_some_and(|found| found == built(hasher).as_bytes()))
+    }
+
+    pub(crate) fn set_built(&self, hasher: &KeyHasher) -> Result<()> {
+        self.replace(BUILT, built(hasher).as_bytes())
     }
 
     /// The last snapshot, if there is one.
@@ -139,7 +151,7 @@ impl Files {
     /// # Errors
     /// [`Error::Directory`] if there is any other file; nothing is removed then.
     pub(crate) fn clear(&self, engine: &Path, others: &[(&str, &[u8])]) -> Result<()> {
-        let names = [SECRET, SNAPSHOT, seal::NAME].into_iter();
+        let names = [SECRET, BUILT, SNAPSHOT, seal::NAME].into_iter();
         let names: Vec<&str> = names.chain(others.iter().map(|(name, _)| *name)).collect();
         let is_ours = |name: &OsStr| {
             let plain = name.to_str().map(|name| name.strip_suffix(".new").unwrap_or(name));
@@ -201,6 +213,11 @@ impl Drop for Files {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// The contents of [`BUILT`].
+fn built(hasher: &KeyHasher) -> String {
+    format!("twiceshy sidecar built\n{:016x}\n", hasher.tag())
 }
 
 /// Whether an engine has files at a path: a file or folder that is not empty.

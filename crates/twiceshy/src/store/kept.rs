@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::guard::Store as _;
 use crate::{Guard, Sidecar};
+use twiceshy_filters::KeyHasher;
 
 use crate::store::backup::{CopyProgress, Source};
 use crate::store::engine::Engine;
@@ -94,6 +95,12 @@ impl<G: Guarding> Kept<G> {
         Ok(header.map_or(0, |header| header.generation))
     }
 
+    fn hasher(&self) -> Result<KeyHasher> {
+        let missing =
+            || Error::Secret { path: self.files.secret_path(), reason: "is missing".into() };
+        self.files.secret()?.ok_or_else(missing)
+    }
+
     fn engine_path(&self) -> &Path {
         self.files.engine().expect("the engine is open as long as its guard is there")
     }
@@ -107,7 +114,8 @@ impl<G: Guarding> Kept<G> {
 
     /// Copies the store, as of one moment, to a new directory. Reads and writes go on meanwhile.
     /// Returns the number of records of the copy. The copy opens like any other directory, and
-    /// its filters are built then.
+    /// its filters are built then. A sidecar's copy is not [built](Sidecar::built): it lacks the
+    /// keys that the store gets later.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -142,12 +150,25 @@ impl<G: Guarding> Kept<G> {
         others: &[(&str, &[u8])],
         progress: CopyProgress<'_>,
     ) -> Result<u64> {
-        let missing =
-            || Error::Secret { path: self.files.secret_path(), reason: "is missing".into() };
-        let hasher = self.files.secret()?.ok_or_else(missing)?;
+        let hasher = self.hasher()?;
         let engine = self.guarding.guard().store();
         let source = Source { engine, path: self.engine_path(), hasher: &hasher, others };
         source.copy_to(to.as_ref(), progress)
+    }
+}
+
+impl<E: Engine> Kept<Sidecar<E>> {
+    /// [`Sidecar::built`], for good: the directory is built also when it is opened again.
+    ///
+    /// # Errors
+    /// [`Error::Io`] or [`Error::Engine`]. The sidecar goes on answering "maybe" then.
+    pub fn built(&self) -> Result<()> {
+        // The keys must be on disk before the declaration is.
+        let synced = self.guarding.guard().store().sync();
+        synced.map_err(Error::engine("sync", self.engine_path()))?;
+        self.files.set_built(&self.hasher()?)?;
+        self.guarding.built();
+        Ok(())
     }
 }
 

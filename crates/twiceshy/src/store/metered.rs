@@ -41,13 +41,23 @@ pub fn metrics(stats: &GuardStats) -> Vec<Metric> {
         ),
         metric(
             "twiceshy_store_reads_total",
-            "Reads of the store, for any reason.",
+            "Reads of the store, in keys if it is another server's.",
             stats.store_reads,
         ),
         metric(
+            "twiceshy_sidecar_reads_total",
+            "Reads of a sidecar's own digests.",
+            stats.sidecar_reads,
+        ),
+        metric(
             "twiceshy_false_positives_total",
-            "Reads of the store that found nothing.",
+            "Lookups answered maybe whose key the store did not have.",
             stats.false_positives,
+        ),
+        metric(
+            "twiceshy_vanished_total",
+            "Keys that the store had lost, forgotten after a lookup.",
+            stats.vanished,
         ),
         metric(
             "twiceshy_adapted_total",

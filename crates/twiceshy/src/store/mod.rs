@@ -87,8 +87,8 @@ pub fn open(directory: impl AsRef<Path>) -> Result<GuardedStore> {
     Options::default().open(directory)
 }
 
-/// Opens a sidecar, or makes an empty one. [`Options::build_sidecar`] makes one for a store that
-/// has keys already.
+/// Opens a sidecar, or makes an empty one. A sidecar answers "maybe" to every key until it has been
+/// built from the store, by [`Options::build_sidecar`] or [`Kept::built`].
 ///
 /// # Errors
 /// As [`Options::open`].

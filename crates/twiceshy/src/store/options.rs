@@ -122,7 +122,8 @@ impl Options {
         Ok(Kept::new(guard, files, origin))
     }
 
-    /// Opens a sidecar, or makes an empty one.
+    /// Opens a sidecar, or makes an empty one. It answers "maybe" to every key until it is built:
+    /// by [`Options::build_sidecar`], or [`Kept::built`] now or earlier.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -132,8 +133,13 @@ impl Options {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SidecarStore<E>> {
         let place = Place::<E>::open(directory.as_ref(), Purpose::Sidecar, &self.engine)?;
+        let is_built = place.files.is_built(&place.hasher)?;
         let (guard, files, origin) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(Sidecar::new(guard), files, origin))
+        let sidecar = Sidecar::new(guard);
+        if is_built {
+            sidecar.built();
+        }
+        Ok(Kept::new(sidecar, files, origin))
     }
 
     /// Makes a guarded store of many records in an empty directory. This is faster than storing
@@ -159,7 +165,9 @@ impl Options {
         Ok(Kept::new(guard, files, origin))
     }
 
-    /// Makes a sidecar with many keys in an empty directory, as [`Options::build`] does.
+    /// Makes a sidecar with all keys of a store in an empty directory, as [`Options::build`] does.
+    /// Without keys it is the sidecar of an empty store. Only this and [`Kept::built`] make a
+    /// sidecar that answers "absent".
     ///
     /// # Errors
     /// As [`Options::build`].
@@ -173,7 +181,9 @@ impl Options {
         let digests = keys.into_iter().map(|key| (place.hasher.digest(key), Vec::new()));
         place.fill(digests, progress)?;
         let (guard, files, origin) = place.guard(&self.guard, progress)?;
-        Ok(Kept::new(Sidecar::new(guard), files, origin))
+        let sidecar = Kept::new(Sidecar::new(guard), files, origin);
+        sidecar.built()?;
+        Ok(sidecar)
     }
 }
 

@@ -94,6 +94,7 @@ fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc
     assert_eq!(sidecar.added_many(&keys[..400]).expect("in memory"), 400);
     assert_eq!(sidecar.added_many(&keys[300..]).expect("in memory"), 100);
     assert!(!sidecar.added(&keys[0]).expect("in memory"));
+    sidecar.built();
     for key in &keys {
         assert_eq!(ask(&sidecar, key), Ok(Some(key.to_uppercase())));
     }
@@ -108,6 +109,11 @@ fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc
     let spent = sidecar.guard().stats().spent;
     let made = own.accesses().reads - reads;
     assert!((passed..=passed + spent).contains(&made), "one read each, {made} for {passed}");
+    // Each number is of the store that it names.
+    let stats = sidecar.guard().stats();
+    assert_eq!(stats.store_reads, users());
+    assert_eq!(stats.queries, 500 + 2500);
+    assert_eq!(stats.false_positives, passed);
     // An opponent repeats each at once, and gets no further.
     for key in &missing {
         let _ = ask(&sidecar, key);
@@ -126,6 +132,18 @@ fn play(text: &str, users: &dyn Fn() -> u64, unplug: &dyn Fn(bool), ask: Ask<Arc
     unplug(false);
     assert_eq!(ask(&sidecar, &other), Ok(None));
     assert_eq!(sidecar.guard().stats().false_positives, before.false_positives + 1);
+
+    // A key that the store has lost is a false positive, and the sidecar keeps it: it may have
+    // been reported and not be stored yet.
+    sidecar.added("reported").expect("in memory");
+    let before = sidecar.guard().stats();
+    for _ in 0..2 {
+        assert_eq!(ask(&sidecar, "reported"), Ok(None));
+    }
+    let stats = sidecar.guard().stats();
+    assert_eq!(stats.false_positives, before.false_positives + 2);
+    assert_eq!((stats.store_reads, stats.vanished), (before.store_reads + 2, 0));
+    assert!(sidecar.removed("reported").expect("in memory"));
 
     // What is no longer stored is not asked for.
     assert!(sidecar.removed(&keys[7]).expect("in memory"));
@@ -211,6 +229,7 @@ fn a_sidecar_tells_when_its_own_store_fails() {
     for key in users.names.keys() {
         assert!(sidecar.added(key).expect("plugged"));
     }
+    sidecar.built();
     unplugged.store(true, Ordering::Relaxed);
     let error = sidecar.added("user 500").expect_err("no disk").to_string();
     assert!(error.contains("no disk"), "{error}");
@@ -230,4 +249,31 @@ fn a_sidecar_tells_when_its_own_store_fails() {
     assert!(sidecar.added("user 500").expect("plugged"));
     assert!(sidecar.guard().contains("user 500"));
     assert!(sidecar.removed("user 3").expect("plugged"));
+}
+
+/// Or one that was lost would deny every key of its store.
+#[test]
+fn a_sidecar_that_is_not_built_denies_nothing() {
+    let own = Arc::new(MemoryStore::default());
+    let guard = Guard::open(own.clone(), hasher(), &options("telescoping:f=8"));
+    let sidecar = Sidecar::new(guard.expect("an empty store"));
+    let users = users();
+    assert!(!sidecar.is_built());
+    for key in users.names.keys() {
+        assert!(sidecar.guard().contains(key));
+        assert_eq!(sidecar.get(key, &users).as_ref(), Ok(&users.names.get(key).cloned()));
+    }
+    assert_eq!(sidecar.contains_many(&["a", "b"]), [true; 2]);
+    // Its filter is asked nothing, so it makes no mistakes and adapts to none.
+    assert_eq!(sidecar.get("nobody", &users), Ok(None));
+    let stats = sidecar.guard().stats();
+    let lookups = 2 * users.names.len() as u64 + 3;
+    assert_eq!((stats.queries, stats.store_reads, stats.reads_avoided), (lookups, lookups, 0));
+    assert_eq!((stats.false_positives, own.accesses().reads - stats.sidecar_reads), (0, 2));
+    sidecar.added_many(&users.names.keys().collect::<Vec<_>>()).expect("in memory");
+    sidecar.built();
+    assert!(sidecar.is_built());
+    assert!(users.names.keys().all(|key| sidecar.guard().contains(key)));
+    let denied = (500..1500).map(name).filter(|key| !sidecar.guard().contains(key)).count();
+    assert!(denied > 900, "{denied}");
 }

@@ -259,5 +259,5 @@ fn metrics_say_what_the_stats_say() {
     assert_eq!(seen["twiceshy_filter_bytes[guard=users]"], store.stats().bytes as f64);
     let reads = seen["twiceshy_store_reads_total[guard=users]"];
     assert_eq!(reads, store.stats().store_reads as f64);
-    assert_eq!(seen.len(), 12);
+    assert_eq!(seen.len(), 14);
 }

@@ -134,3 +134,55 @@ fn many_keys_are_forgotten_with_one_write() {
     let left = maybe[..3000].iter().filter(|&&maybe| maybe).count();
     assert!(left < 500, "{left}");
 }
+
+/// A directory that was lost, or never finished, must not deny the keys of the store.
+#[test]
+fn a_directory_denies_nothing_until_it_is_declared_built() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("sidecar");
+    let open = || -> SidecarStore {
+        small().open_sidecar(&path, &mut |_, _| ()).expect("a good directory")
+    };
+    let denied = |sidecar: &SidecarStore| {
+        (5000..6000).filter(|&n| !sidecar.guard().contains(name(n))).count()
+    };
+    let sidecar = open();
+    assert_eq!(denied(&sidecar), 0, "a new directory");
+    sidecar.added_many(&(0..5000).map(name).collect::<Vec<_>>()).expect("written");
+    assert_eq!(denied(&sidecar), 0, "nobody has said that these are all");
+    drop(sidecar);
+    let sidecar = open();
+    assert!(!sidecar.is_built() && denied(&sidecar) == 0, "opened again");
+    sidecar.built().expect("written");
+    assert!(denied(&sidecar) > 800, "built");
+    let copy = directory.path().join("copy");
+    sidecar.backup(&copy).expect("a new name");
+    sidecar.close().expect("written");
+    let sidecar = open();
+    assert!(sidecar.is_built() && denied(&sidecar) > 800, "built, and opened again");
+    drop(sidecar);
+    let copy = twiceshy::open_sidecar(copy).expect("a copy");
+    assert_eq!(denied(&copy), 0, "the store may have keys that a copy does not know");
+
+    // All is lost but the declaration.
+    for entry in fs::read_dir(&path).expect("a directory") {
+        let entry = entry.expect("a file");
+        if entry.file_name() != "built" {
+            fs::remove_file(entry.path()).expect("removed");
+        }
+    }
+    let sidecar = open();
+    assert!(!sidecar.is_built() && denied(&sidecar) == 0, "it was of another sidecar");
+}
+
+/// Without keys it is the sidecar of an empty store.
+#[test]
+fn a_sidecar_of_an_empty_store_is_built_without_keys() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let none: [&str; 0] = [];
+    let sidecar: SidecarStore =
+        small().build_sidecar(directory.path(), none, &mut |_, _| ()).expect("an empty directory");
+    assert!(sidecar.is_built() && !sidecar.guard().contains("nobody"));
+    drop(sidecar);
+    assert!(twiceshy::open_sidecar(directory.path()).expect("good").is_built());
+}

@@ -23,6 +23,10 @@ fn paths_have_their_kinds() {
         assert!(got.head.contains(&length), "{}", got.head);
         assert!(got.head.contains("default-src 'none'; script-src 'self';"), "{}", got.head);
     }
+    for (path, body) in [("/healthz", "alive\n"), ("/readyz", "ready\n")] {
+        let got = shown.get(path);
+        assert_eq!((got.status, &*got.body), (200, body), "{path}");
+    }
     for path in ["/favicon.ico", "/../Cargo.toml", "/style.css/", "//", "/%2e%2e/", "/METRICS"] {
         assert_eq!(shown.get(path).status, 404, "{path}");
     }
@@ -76,6 +80,10 @@ fn a_password_is_asked_for() {
         let got = shown.get(path);
         assert_eq!(got.status, 401, "{path}");
         assert!(got.head.contains("\r\nWWW-Authenticate: Basic realm="), "{}", got.head);
+    }
+    // Whoever watches over processes has none.
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(shown.get(path).status, 200, "{path}");
     }
     let with = |credentials: &str| {
         let request = format!("GET /metrics HTTP/1.1\r\nAuthorization: {credentials}\r\n\r\n");

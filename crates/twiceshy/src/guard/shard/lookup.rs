@@ -70,13 +70,13 @@ impl Shard {
     }
 
     /// The shard's counts and sizes.
-    pub(crate) fn stats(&self) -> GuardStats {
+    pub(crate) fn stats(&self, is_sidecar: bool) -> GuardStats {
         let stats = self.with_filter(|filter| filter.stats());
         GuardStats {
             keys: stats.len as u64,
             spent: stats.spent,
             bytes: stats.bits.div_ceil(8) as u64,
-            ..self.counters.stats()
+            ..self.counters.stats(is_sidecar)
         }
     }
 
