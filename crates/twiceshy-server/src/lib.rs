@@ -56,7 +56,7 @@ pub use limits::Limits;
 pub use page::serve_page;
 pub use password::{Password, may_listen};
 pub use postgres::{FollowMode, FollowOptions, FollowStats, Postgres, PostgresOptions, Table};
-pub use redis::{Redis, RedisServer};
+pub use redis::{Following, Redis, RedisServer};
 pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};
 pub use tls::Authorities;

@@ -2,9 +2,12 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod cluster;
 mod faults;
+mod follow_redis;
 mod harness;
 mod large;
+mod never_denied;
 mod postgres;
 mod power;
 mod redis;
