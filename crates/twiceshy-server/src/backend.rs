@@ -11,7 +11,7 @@ use twiceshy::store::Redb;
 use crate::embedded::Embedded;
 use crate::health::Health;
 use crate::passed::Passed;
-use crate::postgres::Postgres;
+use crate::postgres::{FollowStats, Postgres};
 use crate::redis::Redis;
 use crate::reply::Reply;
 
@@ -241,9 +241,20 @@ impl Backend {
     /// second.
     pub async fn health(&self) -> Health {
         match self {
-            Backend::Embedded(_) => Health { filter_trusted: true, store_up: true },
-            Backend::Postgres(postgres) => postgres.health().await,
+            Backend::Embedded(_) => Health { filter_trusted: true, store_up: true, follow: None },
+            Backend::Postgres(postgres) => {
+                Health { follow: postgres.follow_stats(), ..postgres.health().await }
+            }
             Backend::Redis(redis) => redis.health().await,
+        }
+    }
+
+    /// How well the store is followed, if it is through its log.
+    #[must_use]
+    pub fn follow_stats(&self) -> Option<FollowStats> {
+        match self {
+            Backend::Postgres(postgres) => postgres.follow_stats(),
+            Backend::Embedded(_) | Backend::Redis(_) => None,
         }
     }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use crate::postgres::FollowStats;
 use crate::upstream::Upstream;
 
 /// Whether the filter is relied on, and the store answers. An embedded store is always so.
@@ -15,6 +16,8 @@ pub struct Health {
     pub filter_trusted: bool,
     /// Whether the store has answered a moment ago.
     pub store_up: bool,
+    /// How well the store is followed, if it is through its log.
+    pub follow: Option<FollowStats>,
 }
 
 impl Health {
@@ -22,17 +25,33 @@ impl Health {
     pub(crate) fn trouble(self) -> Option<&'static str> {
         match (self.store_up, self.filter_trusted) {
             (false, _) => Some("the store does not answer"),
-            (true, false) => Some("the filter is not relied on before a resync is done"),
+            (true, false) => Some("the filter is not relied on until it knows the store's keys"),
             (true, true) => None,
         }
     }
 
-    /// Names and values for INFO, TS.STATS and `/metrics`.
-    pub(crate) fn gauges(self) -> [(&'static str, &'static str, bool); 2] {
-        [
-            ("store_up", "Whether the store answers: 1 or 0.", self.store_up),
-            ("filter_trusted", "Whether the filter is relied on: 1 or 0.", self.filter_trusted),
-        ]
+    /// Names, meanings and values for INFO, TS.STATS and `/metrics`.
+    pub(crate) fn gauges(self) -> Vec<(&'static str, &'static str, u64)> {
+        let mut gauges = vec![
+            ("store_up", "Whether the store answers: 1 or 0.", u64::from(self.store_up)),
+            (
+                "filter_trusted",
+                "Whether the filter is relied on: 1 or 0.",
+                u64::from(self.filter_trusted),
+            ),
+        ];
+        if let Some(FollowStats { lag, retained, .. }) = self.follow {
+            if let Some(lag) = lag {
+                let lag = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
+                gauges.push(("follow_lag_milliseconds", "How old the filter may be at most.", lag));
+            }
+            gauges.push((
+                "follow_retained_bytes",
+                "Log that the store keeps for this server.",
+                retained,
+            ));
+        }
+        gauges
     }
 }
 

@@ -98,6 +98,6 @@ fn counts(server: &Server, health: Health) -> Vec<(&'static str, u64)> {
         let name = metric.name.trim_start_matches("twiceshy_").trim_end_matches("_total");
         (name, metric.value)
     };
-    let health = health.gauges().map(|(name, _, value)| (name, u64::from(value)));
+    let health = health.gauges().into_iter().map(|(name, _, value)| (name, value));
     metrics(&server.backend.stats()).into_iter().map(named).chain(health).collect()
 }

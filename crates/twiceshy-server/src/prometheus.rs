@@ -24,7 +24,7 @@ pub(crate) fn text(server: &Server, health: Health) -> String {
     for (name, help, value) in health.gauges() {
         let name = format!("twiceshy_{name}");
         family(&mut text, &name, "gauge", help);
-        line(&mut text, &name, u8::from(value));
+        line(&mut text, &name, value);
     }
     let traffic = &server.traffic;
     for (name, kind, help, value) in [

@@ -161,7 +161,7 @@ impl<U: Upstream> Shield<U> {
     pub(crate) async fn health(&self) -> Health {
         let inner = &self.inner;
         let store_up = inner.probe.store_up(&inner.upstream, |keys| inner.count_reads(keys)).await;
-        Health { filter_trusted: self.is_trusted(), store_up }
+        Health { filter_trusted: self.is_trusted(), store_up, follow: None }
     }
 
     /// Brings the filter up to date with the store now.

@@ -116,6 +116,8 @@ pub struct Report {
     pub latencies: Vec<Quantiles>,
     /// Shards, neighbours together if there are many.
     pub groups: Vec<Group>,
+    /// Milliseconds that the filter may be behind a store whose log is followed.
+    pub lag: Option<u64>,
 }
 
 /// [`GuardStats`], by name.
@@ -240,6 +242,7 @@ impl Watch {
         let group_size = group_size(last.shards);
         let groups = last.groups.iter().zip(&first.groups).enumerate();
         Report {
+            lag: self.lag(),
             backend: self.server.backend.name(),
             version: env!("CARGO_PKG_VERSION"),
             uptime: self.server.started.elapsed().as_secs(),
@@ -264,6 +267,11 @@ impl Watch {
                 })
                 .collect(),
         }
+    }
+
+    fn lag(&self) -> Option<u64> {
+        let lag = self.server.backend.follow_stats()?.lag?;
+        u64::try_from(lag.as_millis()).ok()
     }
 
     fn quantiles(&self, timed: Timed, earlier: &[u64]) -> Quantiles {

@@ -163,7 +163,8 @@ function update(report) {
     latency.name, duration(latency.p50), duration(latency.p99), duration(latency.p999),
   ])));
   drawHeat(report.groups);
-  show("about", `${whole.format(total.keys)} keys, ${report.backend} store, `
+  const behind = report.lag === null ? "" : `at most ${whole.format(report.lag)} ms behind it, `;
+  show("about", `${whole.format(total.keys)} keys, ${report.backend} store, ${behind}`
     + `${whole.format(report.connections)} connections, up ${elapsed(report.uptime)}`, total.keys);
 }
 
