@@ -127,7 +127,7 @@ fn a_filter_that_is_not_relied_on_avoids_and_wastes_nothing() {
         server.kill();
     })
     .expect("it runs without a store");
-    assert_eq!(running.health(), Health { filter_trusted: false, store_up: false });
+    assert_eq!(running.health(), Health { filter_trusted: false, store_up: false, follow: None });
     assert_eq!(running.page("/healthz").0, 200);
     let (status, why) = running.page("/readyz");
     assert_eq!((status, &*why), (503, "the store does not answer\n"));
@@ -142,7 +142,7 @@ fn a_filter_that_is_not_relied_on_avoids_and_wastes_nothing() {
     assert_eq!(stats.field("queries").integer(), 10);
     server.restart();
     eventually("it is ready", || running.page("/readyz") == (200, "ready\n".into()));
-    assert_eq!(running.health(), Health { filter_trusted: true, store_up: true });
+    assert_eq!(running.health(), Health { filter_trusted: true, store_up: true, follow: None });
 }
 
 /// Every figure has its line in the manual, and every line its figure.
