@@ -61,7 +61,7 @@ pub use password::{Password, may_listen};
 pub use postgres::{
     FollowMode, FollowOptions, FollowStats, Forgotten, Postgres, PostgresOptions, Table, forget,
 };
-pub use redis::{Redis, RedisServer};
+pub use redis::{Following, Redis, RedisServer};
 pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};
 pub use tls::Authorities;

@@ -9,16 +9,27 @@
 //! again.
 //!
 //! The shield does not see changes other than SET and DEL through it, such as other clients'
-//! writes, RENAME and expiry; see [`Shield`]. A cluster is refused: a scan of one node does not
-//! visit all keys.
+//! writes, RENAME and expiry; see [`Shield`]. With [`Redis::follow`] the server tells of them.
+//!
+//! In front of a cluster, each key's command goes to the master of its slot. Commands for several
+//! keys are then several commands: MSET is not atomic.
+
+mod follow;
+mod listener;
+mod masters;
+mod scan;
 
 mod passed;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::aio::MultiplexedConnection;
+use futures_util::future::try_join_all;
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, Pipeline, RedisError, TlsCertificates,
     Value,
@@ -28,23 +39,28 @@ use tokio::sync::mpsc;
 use crate::backend::{Failure, Fetched};
 use crate::shield::Shield;
 use crate::tls::{self, Authorities};
-use crate::upstream::{ASKED, CHUNK, Link, Upstream};
+use crate::upstream::{ASKED, Link, Upstream};
+
+pub use follow::Following;
 
 /// A filter in front of a Redis server.
 pub type Redis = Shield<RedisServer>;
 
-/// A Redis server.
+/// A Redis server, or a cluster of them.
 pub struct RedisServer {
     client: Client,
+    /// If it is a cluster.
+    cluster: Option<ClusterClient>,
     timeout: Duration,
     link: Link<Connection>,
 }
 
-/// A connection and its number among those of a server.
+/// A connection, of a single server with its number.
 #[derive(Clone)]
-struct Connection {
-    connection: MultiplexedConnection,
-    number: u64,
+enum Connection {
+    Single(MultiplexedConnection, u64),
+    /// It has a connection to each node, and makes new ones itself.
+    Cluster(ClusterConnection),
 }
 
 impl RedisServer {
@@ -53,24 +69,30 @@ impl RedisServer {
     /// system trusts. Requests wait at most `timeout`.
     ///
     /// # Errors
-    /// [`Failure::Refused`] for an invalid address, or a cluster; [`Failure::Upstream`] when it
-    /// is down.
+    /// [`Failure::Refused`] for an invalid address; [`Failure::Upstream`] when it is down.
     pub async fn connect(
         address: &str,
         authorities: Option<&Authorities>,
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let client = client(address, authorities)?;
-        let server = RedisServer { client, timeout, link: Link::new(timeout) };
-        let mut cluster = Cmd::new();
-        cluster.arg("INFO").arg("cluster");
-        let info = server.one(&cluster).await?;
+        let link = Link::new(timeout);
+        let mut server = RedisServer { client, cluster: None, timeout, link };
+        let mut info = Cmd::new();
+        info.arg("INFO").arg("cluster");
+        let info = server.one(&info).await?;
         if matches!(&info, Value::BulkString(text) if contains(text, b"cluster_enabled:1")) {
-            return Err(Failure::Refused(
-                "the Redis server is part of a cluster, and one node does not know all keys; \
-                 only single servers are supported"
-                    .into(),
-            ));
+            let node = server.client.get_connection_info().clone();
+            let mut builder = ClusterClientBuilder::new([node])
+                .connection_timeout(timeout)
+                .response_timeout(timeout)
+                .overall_response_timeout(Some(timeout));
+            if let Some(authorities) = authorities {
+                let root_cert = Some(authorities.pem());
+                builder = builder.certs(TlsCertificates { client_tls: None, root_cert });
+            }
+            server.cluster = Some(builder.build().map_err(unusable)?);
+            server.link = Link::new(timeout);
         }
         Ok(server)
     }
@@ -81,19 +103,42 @@ impl RedisServer {
             .set_connection_timeout(None)
             .set_response_timeout(Some(self.timeout));
         let connect = async {
-            let connection = self.client.get_multiplexed_async_connection_with_config(&config);
-            let connection = connection.await.map_err(|error| tls::explained(error.to_string()))?;
-            Ok(Connection { connection, number: next() })
+            let connected = match &self.cluster {
+                None => {
+                    let config = &config;
+                    let single = self.client.get_multiplexed_async_connection_with_config(config);
+                    single.await.map(|single| Connection::Single(single, next()))
+                }
+                Some(cluster) => cluster.get_async_connection().await.map(Connection::Cluster),
+            };
+            connected.map_err(|error| tls::explained(error.to_string()))
         };
         self.link.get(|_| true, connect).await
     }
 
-    /// Sends commands as one pipeline. Each has a reply, which may be an error.
+    /// Sends commands as one pipeline. Each has a reply, which may be an error. In a cluster each
+    /// goes to its own node.
     async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Failure> {
-        let Connection { mut connection, number } = self.connection().await?;
-        match connection.send_packed_commands(commands, 0, count).await {
-            Ok(replies) => Ok(replies),
-            Err(error) => Err(self.failed(&error, number).await),
+        match self.connection().await? {
+            Connection::Single(mut connection, number) => {
+                match connection.send_packed_commands(commands, 0, count).await {
+                    Ok(replies) => Ok(replies),
+                    Err(error) => {
+                        self.lose(number).await;
+                        Err(self.failed(&error))
+                    }
+                }
+            }
+            Connection::Cluster(connection) => {
+                let replies = commands.cmd_iter().map(|command| {
+                    let mut connection = connection.clone();
+                    async move {
+                        let reply = connection.req_packed_command(command).await;
+                        reply.map_err(|error| self.failed(&error))
+                    }
+                });
+                try_join_all(replies).await
+            }
         }
     }
 
@@ -176,9 +221,14 @@ impl RedisServer {
         Ok(self.send(&commands, 1).await?.pop().unwrap_or(Value::Nil))
     }
 
-    /// What a connection's error means; one that is of no use any more is left.
-    async fn failed(&self, error: &RedisError, number: u64) -> Failure {
-        self.link.lose(|connection| connection.number == number).await;
+    /// Leaves a connection that is of no use any more.
+    async fn lose(&self, number: u64) {
+        let is_lost = |connection: &Connection| matches!(connection, Connection::Single(_, found) if *found == number);
+        self.link.lose(is_lost).await;
+    }
+
+    /// What a connection's error means.
+    fn failed(&self, error: &RedisError) -> Failure {
         let reason = if error.is_timeout() {
             format!("no answer in {:?}", self.timeout)
         } else {
@@ -188,13 +238,15 @@ impl RedisServer {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as an argument of map_err")]
+fn unusable(error: RedisError) -> Failure {
+    Failure::Refused(format!(
+        "the store's address is not one of Redis: {error}; expected \
+         redis://[:password@]host[:port][/database], or rediss:// for TLS"
+    ))
+}
+
 fn client(address: &str, authorities: Option<&Authorities>) -> Result<Client, Failure> {
-    let unusable = |error: RedisError| {
-        Failure::Refused(format!(
-            "the store's address is not one of Redis: {error}; expected \
-             redis://[:password@]host[:port][/database], or rediss:// for TLS"
-        ))
-    };
     let client = Client::open(address).map_err(unusable)?;
     match (client.get_connection_info().addr(), authorities) {
         (ConnectionAddr::TcpTls { insecure: true, .. }, _) => Err(Failure::Refused(
@@ -260,6 +312,14 @@ fn value(reply: Value) -> Result<Option<Bytes>, Failure> {
     }
 }
 
+fn text(reply: Value) -> Result<String, Failure> {
+    match reply {
+        Value::BulkString(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Ok(text),
+        reply => Err(unexpected(&reply)),
+    }
+}
+
 /// The reply of MGET: nil for a value that GET would refuse.
 fn value_or_nil(reply: Value) -> Result<Option<Bytes>, Failure> {
     match reply {
@@ -307,52 +367,51 @@ impl Upstream for RedisServer {
         Ok(count(self.one(&command).await?)? as u64)
     }
 
-    /// SCAN returns every key that exists throughout the scan at least once.
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
-        let mut cursor = b"0".to_vec();
-        loop {
-            let mut command = Cmd::new();
-            command.arg("SCAN").arg(&cursor[..]).arg("COUNT").arg(CHUNK / 16);
-            let reply = self.one(&command).await?;
-            let Value::Array(parts) = reply else { return Err(unexpected(&reply)) };
-            let Ok([Value::BulkString(next), Value::Array(keys)]) = <[Value; 2]>::try_from(parts)
-            else {
-                return Err(unexpected(&Value::Array(Vec::new())));
-            };
-            let key = |key| match key {
-                Value::BulkString(key) => Ok(Bytes::from(key)),
-                reply => Err(unexpected(&reply)),
-            };
-            let keys = keys.into_iter().map(key).collect::<Result<Vec<_>, _>>()?;
-            if chunks.send(keys).await.is_err() {
-                return Err(Failure::Store("the scan was abandoned".into()));
-            }
-            if next == b"0" {
-                return Ok(0);
-            }
-            cursor = next;
-        }
+        self.scan_all(chunks).await.map(|()| 0)
     }
 
-    /// All of them or none, as MSET does it.
+    /// All of them or none, as MSET does it; in a cluster each by itself.
     async fn set(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
-        let mut command = Cmd::new();
-        command.arg(if records.len() == 1 { "SET" } else { "MSET" });
-        for (key, value) in records {
-            command.arg(&key[..]).arg(&value[..]);
+        let mut commands = Pipeline::new();
+        if self.cluster.is_some() {
+            // Commands of a cluster overtake each other: the last record of a key is its only one.
+            let last: HashMap<&Bytes, &Bytes> =
+                records.iter().map(|(key, value)| (key, value)).collect();
+            for (key, value) in last {
+                commands.cmd("SET").arg(&key[..]).arg(&value[..]);
+            }
+        } else {
+            commands.cmd(if records.len() == 1 { "SET" } else { "MSET" });
+            for (key, value) in records {
+                commands.arg(&key[..]).arg(&value[..]);
+            }
         }
-        match self.one(&command).await? {
-            Value::Okay => Ok(()),
-            reply => Err(unexpected(&reply)),
+        for reply in self.send(&commands, commands.len()).await? {
+            match own_error(reply)? {
+                Value::Okay => (),
+                reply => return Err(unexpected(&reply)),
+            }
         }
+        Ok(())
     }
 
     async fn remove(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let mut command = Cmd::new();
-        command.arg("DEL");
-        for key in keys {
-            command.arg(&key[..]);
+        let mut commands = Pipeline::new();
+        if self.cluster.is_some() {
+            for key in keys {
+                commands.cmd("DEL").arg(&key[..]);
+            }
+        } else {
+            commands.cmd("DEL");
+            for key in keys {
+                commands.arg(&key[..]);
+            }
         }
-        count(self.one(&command).await?)
+        let mut removed = 0;
+        for reply in self.send(&commands, commands.len()).await? {
+            removed += count(reply)?;
+        }
+        Ok(removed)
     }
 }

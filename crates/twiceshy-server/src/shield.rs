@@ -16,6 +16,9 @@
 //!
 //! Keys may have been added while the shield was not running. It therefore begins with a resync,
 //! and passes every lookup on to the store until that is done ([`Shield::is_trusted`]).
+//!
+//! A shield that follows its store needs neither TS.ADDED nor TS.REMOVED: the store tells it of
+//! keys that come and go, and lookups are passed on while it does not.
 
 mod changes;
 mod lookups;
@@ -26,6 +29,7 @@ mod seen;
 pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
+mod told;
 mod trust;
 mod vanished;
 mod writes;
@@ -76,6 +80,8 @@ pub struct Shield<U: Upstream> {
     pub(crate) inner: Arc<Inner<U>>,
     /// Resyncs, or follows the store.
     upkeep: JoinHandle<()>,
+    /// Whether the store tells of its keys. A resync alone then gives no trust.
+    follows: bool,
 }
 
 /// What a shield and its upkeep share.
@@ -102,8 +108,8 @@ pub(crate) struct Inner<U> {
 }
 
 /// How long to wait when a resync failed: at first, and at most.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 impl<U: Upstream> Shield<U> {
     /// Opens the sidecar of a store. A new one is built from the store before this returns;
@@ -127,6 +133,7 @@ impl<U: Upstream> Shield<U> {
         match found {
             State::Partial => {
                 let built = inner.resync(progress).await?;
+                inner.trust.give();
                 info!(keys = built.keys, without_key = built.without_key, "the filter is built");
             }
             State::Loose if !options.resync_at_start => warn!(
@@ -137,12 +144,12 @@ impl<U: Upstream> Shield<U> {
             State::Loose | State::Whole { .. } => (),
         }
         let upkeep = tokio::spawn(keep_synced(Arc::clone(&inner), options.resync));
-        Ok(Shield::kept(inner, upkeep))
+        Ok(Shield { inner, upkeep, follows: false })
     }
 
-    /// A shield whose filter this task keeps up to date.
+    /// A shield whose filter this task keeps up to date with what the store tells.
     pub(crate) fn kept(inner: Arc<Inner<U>>, upkeep: JoinHandle<()>) -> Self {
-        Shield { inner, upkeep }
+        Shield { inner, upkeep, follows: true }
     }
 
     /// Whether the filter answers lookups: not before the first resync.
@@ -163,7 +170,11 @@ impl<U: Upstream> Shield<U> {
     /// When the store or the sidecar fails. Some new keys may have been added by then, and no
     /// key of the store is forgotten.
     pub async fn resync(&self) -> Result<Resynced, Failure> {
-        self.inner.resync(|_, _| ()).await
+        let resynced = self.inner.resync(|_, _| ()).await?;
+        if !self.follows {
+            self.inner.trust.give();
+        }
+        Ok(resynced)
     }
 
     pub(crate) async fn snapshot(&self) -> Result<(), Failure> {
@@ -285,14 +296,14 @@ impl<U: Upstream> Inner<U> {
         self.seed.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    async fn resync(
+    /// Scans the store; the caller decides what that is worth.
+    pub(crate) async fn resync(
         self: &Arc<Self>,
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Resynced, Failure> {
         let resynced = resync::resync(self, progress).await?;
         let inner = Arc::clone(self);
         blocking(move || inner.scanned()).await?;
-        self.trust.give();
         Ok(resynced)
     }
 
@@ -323,7 +334,11 @@ async fn keep_synced<U: Upstream>(inner: Arc<Inner<U>>, every: Option<Duration>)
     while !inner.is_trusted() {
         sleep(pause).await;
         pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        log(inner.resync(|_, _| ()).await);
+        let resynced = inner.resync(|_, _| ()).await;
+        if resynced.is_ok() {
+            inner.trust.give();
+        }
+        log(resynced);
     }
     while let Some(every) = every {
         sleep(every).await;
@@ -331,7 +346,7 @@ async fn keep_synced<U: Upstream>(inner: Arc<Inner<U>>, every: Option<Duration>)
     }
 }
 
-fn log(resynced: Result<Resynced, Failure>) {
+pub(crate) fn log(resynced: Result<Resynced, Failure>) {
     match resynced {
         Ok(Resynced { keys, added, forgotten, without_key }) => {
             info!(keys, added, forgotten, without_key, "resynced");

@@ -63,11 +63,14 @@ fn postgres_by_flags_and_by_environment() {
     assert_eq!(status.code(), Some(0), "{log}");
 
     // What is missing or of no use is said.
+    let redis = RedisServer::start();
     for (flags, store, said) in [
         ("", &address[..], "needs --table and --key"),
         (table, "redis://127.0.0.1:1", "are for PostgreSQL"),
         ("", "rediss://:secret@127.0.0.1#insecure", "always verified"),
         ("--store-ca nowhere.pem", "rediss://:secret@127.0.0.1", "--store-ca nowhere.pem: No such"),
+        ("--follow sync", "redis://127.0.0.1:1", "use --follow async"),
+        ("--follow", &redis.address(), "CONFIG SET notify-keyspace-events 'Engxe'"),
         (table, "mysql://me:secret@127.0.0.1", "begins with \"mysql\""),
         ("--table nobody --key email", &address, "there is no table \"nobody\""),
     ] {
@@ -77,6 +80,21 @@ fn postgres_by_flags_and_by_environment() {
         let error = String::from_utf8(output.stderr).expect("text");
         assert!(error.contains(said) && !error.contains("secret"), "{error}");
     }
+}
+
+#[test]
+fn redis_is_followed_by_flags() {
+    let redis = RedisServer::start();
+    let directory = TempDir::new().expect("a directory");
+    let flags = format!("--store {} --follow --configure-store --max-lag 50", redis.address());
+    let server = Process::start(directory.path(), &flags);
+    eventually("it is followed", || server.log().contains("the store is followed"));
+    assert!(!server.log().contains("--resync"), "{}", server.log());
+    let (mut client, mut direct) = (server.client(), redis.client());
+    assert_eq!(direct.line("SET key 1"), Value::ok());
+    eventually("it is found", || client.line("GET key") == Value::bulk("1"));
+    let (status, log) = server.stop("TERM");
+    assert_eq!(status.code(), Some(0), "{log}");
 }
 
 #[test]

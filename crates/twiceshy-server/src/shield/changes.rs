@@ -88,6 +88,17 @@ struct Removing {
     disturbed: bool,
 }
 
+/// How a key that is being added comes into the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// We write it there next.
+    Us,
+    /// A client will, or has: TS.ADDED.
+    Client,
+    /// It was there when the store told of it.
+    Store,
+}
+
 /// Keys that are being added, until it is dropped.
 pub(super) struct Adding {
     changes: Arc<Changes>,
@@ -110,20 +121,25 @@ impl Changes {
     /// These are about to be added, to the filter first; by whom else than us will
     /// not be seen.
     pub(super) async fn announce(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
-        self.begin(digests, true).await
+        self.begin(digests, By::Client).await
     }
 
     /// These are about to be added, to the filter first.
     pub(super) async fn add(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
-        self.begin(digests, false).await
+        self.begin(digests, By::Us).await
+    }
+
+    /// The store has these, and they are about to be added to the filter.
+    pub(super) async fn hear(self: &Arc<Self>, digests: Vec<Digest>) -> Adding {
+        self.begin(digests, By::Store).await
     }
 
     /// From here on nobody begins to forget them, so it is waited only for those who
     /// have begun.
-    async fn begin(self: &Arc<Self>, digests: Vec<Digest>, announced: bool) -> Adding {
+    async fn begin(self: &Arc<Self>, digests: Vec<Digest>, by: By) -> Adding {
         let mut adding = Adding { changes: Arc::clone(self), digests: Vec::new() };
         in_turns(&digests, |some| {
-            self.lock().begin(some, announced);
+            self.lock().begin(some, by);
             adding.digests.extend_from_slice(some);
         })
         .await;
@@ -255,12 +271,19 @@ impl State {
         self.announced.contains(digest) || self.announced_earlier.contains(digest)
     }
 
-    fn begin(&mut self, digests: &[Digest], announced: bool) {
+    fn begin(&mut self, digests: &[Digest], by: By) {
         self.turn();
         for &digest in digests {
             *self.setting.entry(digest).or_default() += 1;
-            self.recent.insert(digest);
-            if announced {
+            match (by, &self.seen) {
+                // A later scan sees it, if it is still there.
+                (By::Store, None) => (),
+                (By::Store, Some(seen)) => seen.insert(digest),
+                (By::Us | By::Client, _) => {
+                    self.recent.insert(digest);
+                }
+            }
+            if by == By::Client {
                 self.announced.insert(digest);
             }
             if let Some(removing) = self.removing.get_mut(&digest) {

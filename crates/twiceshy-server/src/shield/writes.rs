@@ -41,13 +41,19 @@ impl<U: Upstream> Shield<U> {
     }
 
     pub(crate) async fn removed(&self, keys: &[Bytes]) -> Result<usize, Failure> {
-        let Inner { upstream, changes, .. } = &*self.inner;
         let keys = self.inner.canonical_or_refused(keys).await?;
-        let digests = self.inner.digests(&keys).await;
-        let removal = changes.remove(digests.clone()).await;
-        self.inner.count_reads(&keys);
-        let still_there = upstream.exist(&keys).await?;
-        let inner = Arc::clone(&self.inner);
+        self.inner.forget_removed(&keys).await
+    }
+}
+
+impl<U: Upstream> Inner<U> {
+    /// Forgets those of the keys that the store does not have.
+    pub(super) async fn forget_removed(self: &Arc<Self>, keys: &[Bytes]) -> Result<usize, Failure> {
+        let digests = self.digests(keys).await;
+        let removal = self.changes.remove(digests.clone()).await;
+        self.count_reads(keys);
+        let still_there = self.upstream.exist(keys).await?;
+        let inner = Arc::clone(self);
         blocking(move || {
             let gone: HashSet<Digest> = digests
                 .into_iter()
@@ -60,9 +66,7 @@ impl<U: Upstream> Shield<U> {
         })
         .await
     }
-}
 
-impl<U: Upstream> Inner<U> {
     /// Adds keys to the filter, and then, by `store`, to the store.
     pub(super) async fn add<T>(
         self: &Arc<Self>,
@@ -98,7 +102,7 @@ impl<U: Upstream> Inner<U> {
 
     /// Adds keys to the filter; returns how many were new. Most keys that are stored again are
     /// known, which costs a read and no write.
-    async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
+    pub(super) async fn add_keys(self: &Arc<Self>, mut keys: Vec<Bytes>) -> Result<usize, Failure> {
         /// Reading for more keys would delay other connections noticeably.
         const FEW: usize = 64;
         if keys.len() <= FEW {

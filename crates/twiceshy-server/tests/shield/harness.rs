@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use twiceshy_server::{
-    Authorities, Backend, Failure, FollowMode, FollowOptions, Health, Limits, Postgres,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, Following, Health, Limits, Postgres,
     PostgresOptions, Redis, RedisServer, Resynced, Server, ShieldOptions, Table, Watch, serve,
     serve_page,
 };
@@ -99,6 +99,18 @@ pub fn redis_after(
         let server = RedisServer::connect(address, authorities, TIMEOUT).await?;
         happens();
         Ok(Backend::Redis(Redis::open(server, options, |_, _| ()).await?))
+    })
+}
+
+/// Events tell the shield of other clients' keys.
+pub fn redis_following(
+    address: &str,
+    options: &ShieldOptions,
+    following: Following,
+) -> Result<Running, Failure> {
+    start(async {
+        let server = RedisServer::connect(address, None, TIMEOUT).await?;
+        Ok(Backend::Redis(Redis::follow(server, options, following, |_, _| ()).await?))
     })
 }
 

@@ -2,11 +2,14 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod cluster;
 mod faults;
 mod figures;
 mod follow;
+mod follow_redis;
 mod harness;
 mod large;
+mod never_denied;
 mod passed;
 mod postgres;
 mod power;

@@ -5,6 +5,7 @@
 //! tests fail and say so.
 
 mod authority;
+pub mod cluster;
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tracing::warn;
 use twiceshy_server::{
-    Authorities, Backend, Failure, FollowMode, FollowOptions, Postgres, PostgresOptions, Redis,
-    RedisServer, ShieldOptions, Table,
+    Authorities, Backend, Failure, FollowMode, FollowOptions, Following, Postgres, PostgresOptions,
+    Redis, RedisServer, ShieldOptions, Table,
 };
 
 use crate::progress::Progress;
@@ -50,7 +50,8 @@ pub struct UpstreamArgs {
 
     /// Learn of changes from the store itself, so that writes may go wherever they like.
     /// PostgreSQL: through its log (wal_level = logical); with sync, commits wait for the filter
-    /// if the server's synchronous_standby_names lists it, and no visible row is ever denied
+    /// if the server's synchronous_standby_names lists it, and no visible row is ever denied.
+    /// Redis 7 and Valkey: by keyspace events (notify-keyspace-events = Engxe), async only
     #[arg(long, value_enum, value_name = "MODE", num_args = 0..=1, default_missing_value = "async",
           conflicts_with_all = ["resync", "no_resync_at_start"])]
     follow: Option<Follow>,
@@ -59,6 +60,10 @@ pub struct UpstreamArgs {
     /// goes to the store
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     max_lag: u64,
+
+    /// Let the shield change the store's settings for --follow: of Redis, notify-keyspace-events
+    #[arg(long, requires = "follow")]
+    configure_store: bool,
 
     /// The application_name under which PostgreSQL's log is followed, for
     /// synchronous_standby_names
@@ -151,11 +156,14 @@ impl UpstreamArgs {
                 Err("a table of PostgreSQL needs --table and --key".into())
             }
             ("redis" | "rediss" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
+                let following = self.redis_following()?;
                 let server = RedisServer::connect(&address, authorities.as_ref(), timeout).await?;
-                if self.follow.is_some() {
-                    return Err("--follow is for PostgreSQL".into());
-                }
-                let shield: Redis = shown(|told| Redis::open(server, &options, told)).await?;
+                let shield: Redis = match following {
+                    Some(following) => {
+                        shown(|told| Redis::follow(server, &options, following, told)).await?
+                    }
+                    None => shown(|told| Redis::open(server, &options, told)).await?,
+                };
                 Ok(Some(Backend::Redis(shield)))
             }
             ("redis" | "rediss" | "redis+unix" | "unix", ..) => {
@@ -177,6 +185,20 @@ impl UpstreamArgs {
         };
         let max_lag = Duration::from_millis(self.max_lag);
         FollowOptions { mode, max_lag, name: self.follow_as.clone() }
+    }
+
+    fn redis_following(&self) -> Result<Option<Following>, &'static str> {
+        match self.follow {
+            None => Ok(None),
+            Some(Follow::Async) => Ok(Some(Following {
+                max_lag: Duration::from_millis(self.max_lag),
+                configure: self.configure_store,
+            })),
+            Some(Follow::Sync) => Err(
+                "Redis tells of a key after it has stored it, so --follow sync cannot be kept: \
+                 use --follow async, or let all clients write through this server",
+            ),
+        }
     }
 
     fn only_for_a_store(&self) -> Option<&'static str> {
