@@ -248,8 +248,8 @@ fn calls(info: &str, commands: &[&str]) -> Vec<u64> {
 /// Those of [`CLASSES`] that a setting does not have. `A` stands for most classes, but not for `n`.
 fn lacking(found: &str) -> String {
     let all = found.contains('A');
-    let lacks = |class: &char| !found.contains(*class) && !(all && "gxe".contains(*class));
-    CLASSES.chars().filter(lacks).collect()
+    let has = |class: char| found.contains(class) || all && "gxe".contains(class);
+    CLASSES.chars().filter(|class| !has(*class)).collect()
 }
 
 /// A setting that has the classes of `found` and all of [`CLASSES`]. Redis 7.0 does not show `n`

@@ -221,6 +221,22 @@ fn a_resync_keeps_what_was_added_since_it_began_or_shortly_before() {
     assert_eq!(unseen(&[12, 13, 14]), [digest(12), digest(13)]);
 }
 
+/// Of what the store told before, a scan sees what is still there.
+#[tokio::test]
+async fn a_resync_keeps_what_the_store_tells_of_meanwhile() {
+    let changes = Arc::new(Changes::default());
+    let hear = async |n| changes.hear(vec![digest(n)]).await;
+    drop(hear(1).await);
+    let unfinished = hear(2).await;
+    changes.begin_resync(Arc::new(Seen::new(0, 1)));
+    drop(unfinished);
+    drop(hear(3).await);
+    let unseen = changes.forget_unseen([1, 2, 3].map(digest).to_vec(), <[Digest]>::to_vec);
+    assert_eq!(unseen, [digest(1)]);
+    changes.end_resync();
+    assert!(changes.lock().announced.is_empty());
+}
+
 /// Or a request with a million keys would keep a thread, and the lock, for as long as
 /// all of them take.
 #[tokio::test]
