@@ -142,7 +142,7 @@ impl Oracle {
 
     /// Waits as long as a client of `async` has to; whether PostgreSQL answered.
     fn settle(&self, sql: &Sql, client: &mut Option<Client>) -> bool {
-        if self.reads.load(Ordering::Relaxed) % 2 == 0 {
+        if self.reads.load(Ordering::Relaxed).is_multiple_of(2) {
             thread::sleep(MAX_LAG);
             return true;
         }

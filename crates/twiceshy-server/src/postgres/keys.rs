@@ -58,7 +58,7 @@ impl KeyType {
     }
 
     /// A key that PostgreSQL has written as text, in its one form; `None` if it is not such a text.
-    pub(super) fn from_text(self, text: &Bytes) -> Option<Bytes> {
+    pub(super) fn read_text(self, text: &Bytes) -> Option<Bytes> {
         match self {
             KeyType::Bytes => hexadecimal(text.strip_prefix(b"\\x")?),
             KeyType::Text | KeyType::Uuid | KeyType::Integer => {
@@ -131,7 +131,7 @@ mod tests {
             (KeyType::Integer, b"-7", Some(b"-7")),
             (KeyType::Text, "größe".as_bytes(), Some("größe".as_bytes())),
         ] {
-            let found = kind.from_text(&Bytes::from_static(text));
+            let found = kind.read_text(&Bytes::from_static(text));
             assert_eq!(found.as_deref(), key, "{kind:?} {text:?}");
         }
     }

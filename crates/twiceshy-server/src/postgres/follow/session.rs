@@ -277,7 +277,7 @@ impl Reading<'_> {
     /// A key as lookups have it.
     fn key(&self, text: &Bytes) -> Result<Bytes, Failure> {
         let found = &self.follower.inner.upstream.lanes.found;
-        found.key_type.from_text(text).ok_or_else(|| strange("a key cannot be read"))
+        found.key_type.read_text(text).ok_or_else(|| strange("a key cannot be read"))
     }
 
     /// The server has answered.
@@ -331,8 +331,11 @@ impl Reading<'_> {
         let Follower { inner, options } = self.follower;
         let applied = *inner.stream.applied().borrow();
         let mut fresh = None;
-        while let Some((at, _)) = self.asked.pop_front_if(|(_, end)| end.0 <= applied) {
+        while let Some(&(at, end)) = self.asked.front()
+            && end.0 <= applied
+        {
             fresh = Some(at);
+            self.asked.pop_front();
         }
         if let Some(at) = fresh {
             inner.upstream.progress.set_fresh(at);
