@@ -9,12 +9,14 @@ use crate::client::{Client, Value};
 use crate::harness::Running;
 use crate::upstreams::eventually;
 
-/// Adds keys by `add` without end, and looks up, through the shield, those that were added
-/// `max_lag` before, while `happens`. None may be denied; a store that is down is an error.
+/// Adds keys of these names by `add` without end, and looks up, through the shield, those that
+/// were added `max_lag` before, while `happens`. None may be denied; a store that is down is an
+/// error.
 /// Returns how many were found.
 pub fn never_denied(
     running: &Running,
     max_lag: Duration,
+    name: impl Fn(usize) -> String + Sync,
     mut add: impl FnMut(&str) + Send,
     happens: impl FnOnce(),
 ) -> u64 {
@@ -26,7 +28,7 @@ pub fn never_denied(
         let writer = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 let number = added.lock().expect("no panic").len();
-                add(&format!("added {number}").replace(' ', ":"));
+                add(&name(number));
                 added.lock().expect("no panic").push(Instant::now());
                 thread::sleep(Duration::from_micros(200));
             }
@@ -46,13 +48,14 @@ pub fn never_denied(
                 // The latest ones that are to be found, and old ones in turn.
                 next = (next + 1) % ready;
                 for number in [ready - 1, next] {
-                    let key = format!("added:{number}");
+                    let key = name(number);
                     match client.call(&["EXISTS", &key]) {
                         Value::Integer(1) => {
                             found.fetch_add(1, Ordering::Relaxed);
                         }
                         Value::Error(text) => {
-                            assert!(text.starts_with("ERR the store is down: "), "{text}");
+                            let down = ["ERR the store is down: ", "LOADING "];
+                            assert!(down.iter().any(|down| text.starts_with(down)), "{text}");
                             thread::sleep(Duration::from_millis(1));
                         }
                         other => panic!("{key} of {last} is denied: {other:?}"),
