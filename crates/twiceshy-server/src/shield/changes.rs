@@ -57,6 +57,8 @@ pub(super) struct State {
     /// Digests that the store's log has inserted: once until the filter has them on disk, and
     /// once until every session can see them.
     streamed: HashMap<Digest, u32>,
+    /// While the filter is built anew, no answer of the store counts.
+    building: bool,
     turned: Instant,
     /// Of the resync that goes on. What is no longer recent goes there, so that it
     /// is kept however long the resync takes, and in no more memory.
@@ -74,6 +76,7 @@ impl Default for State {
             announced: HashSet::new(),
             announced_earlier: HashSet::new(),
             streamed: HashMap::new(),
+            building: false,
             turned: Instant::now(),
             seen: None,
         }
@@ -182,9 +185,27 @@ impl Changes {
         }
     }
 
-    /// The log is read anew, and nothing that it has said before counts.
-    pub(super) fn end_stream(&self) {
-        self.lock().streamed.clear();
+    /// The filter is built anew, and the log read anew: removals that began before the end of it
+    /// forget nothing. Waits for what is being forgotten.
+    pub(super) async fn begin_build(&self) {
+        {
+            let mut state = self.lock();
+            state.building = true;
+            state.streamed.clear();
+            state.removing.values_mut().for_each(|removing| removing.disturbed = true);
+        }
+        loop {
+            let forgotten = self.forgotten.notified();
+            if self.lock().forgetting.is_empty() {
+                return;
+            }
+            forgotten.await;
+        }
+    }
+
+    /// It is built.
+    pub(super) fn end_build(&self) {
+        self.lock().building = false;
     }
 
     /// Calls `forget` for those of the digests that the store's log has removed, unless a client
@@ -305,10 +326,10 @@ impl State {
 
     fn remove(&mut self, digests: &[Digest]) {
         for &digest in digests {
-            let added = self.setting.contains_key(&digest);
+            let disturbed = self.building || self.setting.contains_key(&digest);
             let removing = self.removing.entry(digest).or_default();
             removing.count += 1;
-            removing.disturbed |= added;
+            removing.disturbed |= disturbed;
         }
     }
 

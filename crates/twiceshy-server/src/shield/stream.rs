@@ -105,14 +105,19 @@ impl<U: Upstream> Inner<U> {
         forward(&self.stream.flushed, position);
     }
 
-    /// Forgets what was read. Nobody writes it meanwhile.
-    pub(crate) fn clear_stream(&self) {
+    /// Forgets what was read, because the filter is built anew. Nobody writes it meanwhile.
+    pub(crate) async fn begin_build(&self) {
         *self.stream.queue() = Queue::default();
         self.stream.applied.send_replace(0);
         self.stream.flushed.send_replace(0);
         self.stream.fresh.clear();
         self.stream.unseen().clear();
-        self.changes.end_stream();
+        self.changes.begin_build().await;
+    }
+
+    /// It is built.
+    pub(crate) fn end_build(&self) {
+        self.changes.end_build();
     }
 
     /// Events of one transaction, in their order. When this returns, lookups know what it inserted.

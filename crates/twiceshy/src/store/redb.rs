@@ -24,7 +24,7 @@ use crate::guard::{Change, Header, Store};
 use arc_swap::ArcSwapOption;
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _,
-    StorageBackend, StorageError, TableDefinition, TableError, WriteTransaction,
+    StorageBackend, StorageError, TableDefinition, WriteTransaction,
 };
 use twiceshy_filters::remote::EVERY_DIGEST;
 use twiceshy_filters::{Digest, RemoteError};
@@ -483,18 +483,6 @@ impl Store for Redb {
             Ok(())
         })
     }
-}
-
-/// Why a table cannot be had: there is one of that name with other contents.
-fn not_ours(error: TableError) -> RemoteError {
-    if let TableError::Storage(error) = error {
-        return error.into();
-    }
-    format!(
-        "{error} (it was made by another program, or by another version of this one: open it \
-         with that, or use another directory)"
-    )
-    .into()
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ use twiceshy::store::Durability;
 use super::Table;
 use super::inspect::refused;
 use crate::backend::Failure;
+use crate::blocking::blocking;
 use crate::shield::{Inner, Shield, ShieldOptions, resync};
 
 pub use forget::{Forgotten, forget};
@@ -265,11 +266,11 @@ impl Follower {
         let inner = &self.inner;
         let _turn = Arc::clone(&inner.resyncing).lock_owned().await;
         inner.trust.withdraw();
+        inner.begin_build().await;
         let clearing = Arc::clone(inner);
-        crate::blocking::blocking(move || {
+        blocking(move || {
             // From here on the directory is not built, whatever happens.
             clearing.sidecar.follow(&[], &[], 0)?;
-            clearing.clear_stream();
             clearing.forget_all()
         })
         .await?;
@@ -283,12 +284,13 @@ impl Follower {
         let at = slot.position;
         slot.finish(directory)?;
         let done = Arc::clone(inner);
-        crate::blocking::blocking(move || {
+        blocking(move || {
             done.sidecar.follow(&[], &[], at.0)?;
             done.scanned()
         })
         .await?;
         inner.begin_stream(at.0);
+        inner.end_build();
         info!(
             keys = built.keys,
             without_key = built.without_key,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use twiceshy::Digest;
 
 use super::lsn::Lsn;
@@ -29,6 +29,13 @@ const REPORT: Duration = Duration::from_millis(100);
 /// How long this shield has to have been a synchronous standby. PostgreSQL's processes do not
 /// hear of a new setting all at the same time.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// How long the server may say nothing. It does so every half `wal_sender_timeout`, 30 s.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Answers of the server that wait for their position. When there are more, the filter is far too
+/// old, and only the latest are of interest.
+const MOST_ASKED: usize = 1000;
 
 /// Log that the server keeps for us, from which on we warn.
 const MUCH_LOG: u64 = 1 << 30;
@@ -65,6 +72,7 @@ impl Follower {
             open: false,
             reported: Positions::default(),
             reported_at: Instant::now(),
+            heard_at: Instant::now(),
             asked: VecDeque::new(),
             synchronous_since: None,
             relied: None,
@@ -97,8 +105,9 @@ async fn probe(
         if send.send(probe).await.is_err() {
             return Err(Failure::Upstream("the connection to the log ended".into()));
         }
-        if stuck {
-            prober.flush().await.map_err(Failure::Upstream)?;
+        if stuck && let Err(reason) = prober.flush().await {
+            // The server does it by itself, a little later.
+            debug!(reason, "PostgreSQL was asked to write its log to disk");
         }
     }
 }
@@ -116,6 +125,7 @@ struct Reading<'a> {
     open: bool,
     reported: Positions,
     reported_at: Instant,
+    heard_at: Instant,
     /// When the server was asked, and the end of its log then; the oldest first.
     asked: VecDeque<(Instant, Lsn)>,
     synchronous_since: Option<Instant>,
@@ -171,6 +181,7 @@ impl Reading<'_> {
     }
 
     async fn take(&mut self, incoming: Incoming) -> Result<(), Failure> {
+        self.heard_at = Instant::now();
         match incoming {
             Incoming::Alive { end, wants_reply } => {
                 if !self.open {
@@ -295,6 +306,9 @@ impl Reading<'_> {
                  max_slot_wal_keep_size"
             );
         }
+        if self.heard_at.elapsed() > SILENCE {
+            return Err(Failure::Upstream(format!("PostgreSQL's log is silent for {SILENCE:?}")));
+        }
         if probe.sender != Some(self.walsender.pid) {
             return Err(Failure::Upstream("the slot is not ours any more".into()));
         }
@@ -320,6 +334,9 @@ impl Reading<'_> {
                 self.asked.clear();
                 return Ok(());
             }
+        }
+        if self.asked.len() == MOST_ASKED {
+            self.asked.pop_front();
         }
         self.asked.push_back((probe.asked, probe.end));
         self.prove();

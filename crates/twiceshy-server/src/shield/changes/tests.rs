@@ -278,3 +278,47 @@ async fn others_have_their_turn_between_the_keys_of_a_large_change() {
     assert!(changes.lock().forgetting.is_empty());
     others.abort();
 }
+
+/// A log tells of a key before the store shows it, and before the filter has it on disk.
+#[test]
+fn what_the_log_has_inserted_stays_until_it_is_on_disk_and_can_be_seen() {
+    let changes = Arc::new(Changes::default());
+    let removal = remove(&changes, vec![digest(1)]);
+    changes.stream(&[digest(1), digest(2)]);
+    assert_eq!(forgotten(removal), [], "it came meanwhile");
+    for _ in 0..2 {
+        assert_eq!(forgotten(remove(&changes, vec![digest(1), digest(2)])), []);
+        changes.streamed(&[digest(1), digest(2)]);
+    }
+    assert_eq!(forgotten(remove(&changes, vec![digest(1)])), [digest(1)]);
+    assert!(changes.lock().streamed.is_empty());
+}
+
+/// The log's own removals come in its order, and only clients of ours know better.
+#[test]
+fn what_the_log_has_removed_is_forgotten_unless_a_client_adds_it() {
+    let changes = Arc::new(Changes::default());
+    changes.stream(&[digest(1)]);
+    let adding = add(&changes, 2);
+    drop(changes.announce(vec![digest(3)]).now_or_never());
+    let all: Vec<Digest> = (1..=4).map(digest).collect();
+    let forget = |digests: &[Digest]| digests.to_vec();
+    assert_eq!(changes.forget_streamed(all.clone(), forget), [digest(1), digest(4)]);
+    drop(adding);
+    assert_eq!(changes.forget_streamed(all, forget), [digest(1), digest(2), digest(4)]);
+}
+
+/// What the store said before or during a new build is of another time.
+#[test]
+fn removals_beside_a_new_build_forget_nothing() {
+    let changes = Arc::new(Changes::default());
+    let before = remove(&changes, vec![digest(1)]);
+    changes.begin_build().now_or_never().expect("nothing is being forgotten");
+    let during = remove(&changes, vec![digest(2)]);
+    changes.end_build();
+    assert_eq!((forgotten(before), forgotten(during)), (vec![], vec![]));
+    assert_eq!(forgotten(remove(&changes, vec![digest(1)])), [digest(1)]);
+    // It begins when the last key has been forgotten.
+    let removal = remove(&changes, vec![digest(3)]);
+    removal.finish(|_| true, |_| assert!(changes.begin_build().now_or_never().is_none()));
+}

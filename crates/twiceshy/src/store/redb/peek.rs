@@ -18,7 +18,7 @@ use twiceshy_filters::RemoteError;
 use crate::store::engine::{OpenError, Peeked};
 
 use super::overlay::Overlay;
-use super::{META, RECORDS, header_of, not_ours};
+use super::{META, RECORDS, header_of};
 
 /// What a file has, if that can be told without writing to it. With `verify`, every page
 /// belongs to it.
@@ -64,6 +64,18 @@ fn peeked(database: &Database) -> Result<Peeked, OpenError> {
         Err(error) => return Err(not_ours(error).into()),
     };
     Ok(Peeked { records, header })
+}
+
+/// Why a table cannot be had: there is one of that name with other contents.
+pub(super) fn not_ours(error: TableError) -> RemoteError {
+    if let TableError::Storage(error) = error {
+        return error.into();
+    }
+    format!(
+        "{error} (it was made by another program, or by another version of this one: open it \
+         with that, or use another directory)"
+    )
+    .into()
 }
 
 /// Why a file is not opened whose pages do not belong together.

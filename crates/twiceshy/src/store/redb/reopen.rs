@@ -37,8 +37,9 @@ use twiceshy_filters::RemoteError;
 
 use super::backend::{Backend, while_writing};
 use super::peek::not_one_state;
+use super::peek::not_ours;
 use super::verified::{Tree, Unsound};
-use super::{META, RECORDS, Redb, View, not_ours};
+use super::{META, RECORDS, Redb, View};
 use crate::store::engine::OpenError;
 
 /// What writers share.
