@@ -140,7 +140,8 @@ pub(super) async fn resumes(
     mark: Lsn,
 ) -> Result<Result<(), String>, Failure> {
     let sql = format!(
-        "SELECT s.wal_status, s.confirmed_flush_lsn::text, {fingerprint}
+        "SELECT s.wal_status, s.confirmed_flush_lsn::text, {fingerprint},
+                pg_catalog.pg_current_wal_insert_lsn()::text
          FROM pg_catalog.pg_replication_slots s
          WHERE s.slot_name = '{}' AND s.plugin = 'pgoutput'
            AND s.database = pg_catalog.current_database()",
@@ -159,6 +160,10 @@ pub(super) async fn resumes(
     }
     if table.as_deref() != Some(&followed.table) {
         return Ok(Err("the table was rewritten, or its partitions or key column changed".into()));
+    }
+    let end: Lsn = row.get::<_, String>(3).parse().map_err(Failure::Upstream)?;
+    if end < mark {
+        return Ok(Err("the server's log ends before what it has sent: it was restored".into()));
     }
     let confirmed = confirmed.as_deref().map(str::parse::<Lsn>).transpose();
     match confirmed.map_err(Failure::Upstream)? {
