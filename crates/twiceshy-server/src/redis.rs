@@ -55,10 +55,15 @@ pub struct RedisServer {
     link: Link<Connection>,
 }
 
-/// A connection, of a single server with its number.
 #[derive(Clone)]
-enum Connection {
-    Single(MultiplexedConnection, u64),
+struct Connection {
+    number: u64,
+    to: Connected,
+}
+
+#[derive(Clone)]
+enum Connected {
+    Single(MultiplexedConnection),
     /// It has a connection to each node, and makes new ones itself.
     Cluster(ClusterConnection),
 }
@@ -107,11 +112,14 @@ impl RedisServer {
                 None => {
                     let config = &config;
                     let single = self.client.get_multiplexed_async_connection_with_config(config);
-                    single.await.map(|single| Connection::Single(single, next()))
+                    single.await.map(Connected::Single)
                 }
-                Some(cluster) => cluster.get_async_connection().await.map(Connection::Cluster),
+                Some(cluster) => cluster.get_async_connection().await.map(Connected::Cluster),
             };
-            connected.map_err(|error| tls::explained(error.to_string()))
+            match connected {
+                Ok(to) => Ok(Connection { number: next(), to }),
+                Err(error) => Err(tls::explained(error.to_string())),
+            }
         };
         self.link.get(|_| true, connect).await
     }
@@ -119,27 +127,25 @@ impl RedisServer {
     /// Sends commands as one pipeline. Each has a reply, which may be an error. In a cluster each
     /// goes to its own node.
     async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Failure> {
-        match self.connection().await? {
-            Connection::Single(mut connection, number) => {
-                match connection.send_packed_commands(commands, 0, count).await {
-                    Ok(replies) => Ok(replies),
-                    Err(error) => {
-                        self.lose(number).await;
-                        Err(self.failed(&error))
-                    }
-                }
+        let Connection { number, to } = self.connection().await?;
+        let (replies, is_lost): (_, fn(&RedisError) -> bool) = match to {
+            Connected::Single(mut connection) => {
+                (connection.send_packed_commands(commands, 0, count).await, |_| true)
             }
-            Connection::Cluster(connection) => {
+            Connected::Cluster(connection) => {
                 let replies = commands.cmd_iter().map(|command| {
                     let mut connection = connection.clone();
-                    async move {
-                        let reply = connection.req_packed_command(command).await;
-                        reply.map_err(|error| self.failed(&error))
-                    }
+                    async move { connection.req_packed_command(command).await }
                 });
-                try_join_all(replies).await
+                // It connects to its nodes by itself. But in redis 1.8.1 it may wait for its own
+                // lock for ever when slots move, and then nothing is answered any more.
+                (try_join_all(replies).await, RedisError::is_timeout)
             }
+        };
+        if replies.as_ref().is_err_and(is_lost) {
+            self.link.lose(|connection| connection.number == number).await;
         }
+        replies.map_err(|error| self.failed(&error))
     }
 
     async fn one(&self, command: &Cmd) -> Result<Value, Failure> {
@@ -219,12 +225,6 @@ impl RedisServer {
         let mut commands = Pipeline::new();
         commands.add_command(command);
         Ok(self.send(&commands, 1).await?.pop().unwrap_or(Value::Nil))
-    }
-
-    /// Leaves a connection that is of no use any more.
-    async fn lose(&self, number: u64) {
-        let is_lost = |connection: &Connection| matches!(connection, Connection::Single(_, found) if *found == number);
-        self.link.lose(is_lost).await;
     }
 
     /// What a connection's error means.

@@ -115,6 +115,8 @@ pub fn redis_following(
 }
 
 fn start(backend: impl Future<Output = Result<Backend, Failure>>) -> Result<Running, Failure> {
+    // Shown when a test fails. One process may run many tests.
+    let _ = tracing_subscriber::fmt().with_test_writer().with_ansi(false).try_init();
     let runtime = Runtime::new().expect("a runtime");
     let server = Server::new(runtime.block_on(backend)?, Limits::default(), None);
     let server = Arc::new(server);
