@@ -38,7 +38,7 @@ pub struct Args {
     /// Filters to compare them with
     #[arg(long, value_parser = entrants::parse, default_value = BESIDE)]
     beside: Entrants,
-    /// Misses per key that are learned from, first and in all; 0,0 for none
+    /// Misses per key that are learned from, first and in all; 0 0 for none
     #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = MISSES)]
     misses: Vec<u64>,
     /// Print Markdown

@@ -66,6 +66,8 @@ impl Row {
             && self.keys == other.keys
             && same(|row| &row.condition)
             && same(|row| &row.filter)
+            // Opponents of two filters may have the same name and different sizes.
+            && same(|row| &row.spec)
     }
 }
 
@@ -131,5 +133,38 @@ fn verdict(rows: &[Row]) -> Verdict {
         met,
         false_negatives: rows.iter().map(|row| row.false_negatives).sum(),
         row,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(spec: &str, seed: u64, value: f64) -> Row {
+        Row {
+            schema: SCHEMA,
+            experiment: Experiment::Streams.name(),
+            condition: String::new(),
+            filter: "rsqf".to_string(),
+            spec: spec.to_string(),
+            bits_per_key: 0.0,
+            keys: 1,
+            seed: Some(seed),
+            value,
+            most: None,
+            met: None,
+            false_negatives: 0,
+            detail: false,
+        }
+    }
+
+    #[test]
+    fn only_seeds_are_joined() {
+        let mut verdicts = Verdicts::default();
+        for (spec, seed, value) in [("f=8", 1, 2.0), ("f=9", 1, 1.0), ("f=8", 2, 4.0)] {
+            verdicts.push(row(spec, seed, value));
+        }
+        let means: Vec<(f64, usize)> = verdicts.iter().map(|all| (all.mean, all.seeds)).collect();
+        assert_eq!(means, [(3.0, 2), (1.0, 1)]);
     }
 }
