@@ -206,11 +206,15 @@ impl Table {
         let line = &self.lines[bucket.line];
         let (epoch, run) = (line.epoch(), line.run(Portable, bucket.index, &self.shape));
         let selector = self.selector(bucket, run);
+        let had_copies = run.count_ones() as usize > digests.len();
         self.counts.len = self.counts.len.saturating_sub(1);
         digests.retain(|&other| other != digest);
         self.rewrite(bucket, &digests, selector);
         let slots = self.lines.len() * self.shape.slots;
         self.departed.remember(digest, epoch.byte(), selector as u8, slots);
-        self.pull_home(bucket.line);
+        // A key that comes back needs the room of its copies too.
+        if !had_copies {
+            self.pull_home(bucket.line);
+        }
     }
 }
