@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that has to pass: format, lints, tests, doc tests, fuzzers that build, the
-# modules with `unsafe` under a sanitizer, the filters without std, and the packages. Run
-# from anywhere.
+# modules with `unsafe` under a sanitizer, the filters without std, the packages, and the Python
+# package. Run from anywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Servers and clients that tests drive; without them these would fail, not pass.
@@ -22,3 +22,4 @@ cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target
 bash scripts/sanitize.sh
 bash scripts/no-std.sh
 bash scripts/package.sh
+bash scripts/python.sh

@@ -108,6 +108,69 @@ fn a_stored_key_is_never_denied() {
 /// asked`; six standard deviations above are exceeded with probability below 10^-8. Also for
 /// a chain, with 33 times as many keys as it was made for. It is no better than it need be:
 /// a filter within its capacity has at least a fourth of the rate.
+/// Joined filters answer "maybe" where one of them did, exceptions included, and go on as any
+/// other: they take more keys, and can be saved.
+#[test]
+fn joined_filters_answer_as_either_did() {
+    for kind in KINDS {
+        let make = |capacity| {
+            let builder = Filter::builder().capacity(capacity).rate(0.2).exceptions(60.0);
+            builder.kind(kind).hasher(hasher(7)).build().expect("good numbers")
+        };
+        for (ours, theirs) in [(20, 300), (300, 20), (50, 50), (1, 0), (0, 1), (0, 0)] {
+            let (mut first, mut second) = (make(20), make(40));
+            first.extend(0..ours);
+            second.extend(1000..1000 + theirs);
+            for key in 2000..2100 {
+                first.adapt(key);
+            }
+            for key in 2050..2150 {
+                second.adapt(key);
+            }
+            let before: Vec<bool> =
+                (0..4000).map(|key| first.contains(key) || second.contains(key)).collect();
+            let mut both = first.clone();
+            both.absorb(second.clone()).expect("one hasher");
+            both.check().expect("all in order");
+            let after: Vec<bool> = (0..4000).map(|key| both.contains(key)).collect();
+            assert_eq!(before, after, "{kind:?}, {ours} and {theirs}");
+            assert_eq!(both.len(), first.len() + second.len());
+            let mut both = Filter::from_bytes(&both.to_bytes()).expect("as saved");
+            both.extend(5000..5500);
+            assert!((5000..5500).chain(0..ours).all(|key| both.contains(key)));
+        }
+    }
+    let mut filter = Filter::new(10).expect("a small filter");
+    let error = filter.absorb(Filter::new(10).expect("another secret")).expect_err("two secrets");
+    assert!(error.to_string().contains("same hasher"), "{error}");
+}
+
+/// Looking keys up changes no filter, and each change of an answer does.
+#[test]
+fn equal_filters_answer_alike() {
+    for kind in KINDS {
+        let builder = Filter::builder().capacity(100).rate(0.2).exceptions(60.0).kind(kind);
+        let mut filter = builder.clone().hasher(hasher(7)).build().expect("good numbers");
+        filter.extend(0..80);
+        let wrong: Vec<u32> = (1000..2000).filter(|key| filter.contains(*key)).take(12).collect();
+        wrong.iter().for_each(|key| assert!(filter.adapt(*key)));
+        let copy = filter.clone();
+        assert!((0..2000).filter(|key| copy.contains(*key)).count() > 80);
+        assert!(filter == copy && filter == Filter::from_bytes(&copy.to_bytes()).expect("saved"));
+        let mut more = copy.clone();
+        assert!(more.insert((0..).find(|key| !more.contains(*key)).expect("one in five")));
+        assert!(more != filter);
+        let mut fewer = copy.clone();
+        fewer.insert(wrong[3]);
+        assert!(fewer != filter);
+        let mut other = builder.hasher(hasher(8)).build().expect("good numbers");
+        assert!(other != filter);
+        other.clear();
+        filter.clear();
+        assert!(other != filter, "another secret");
+    }
+}
+
 #[test]
 fn the_rate_is_kept_also_by_a_chain() {
     const ASKED: u64 = 200_000;

@@ -87,6 +87,15 @@ impl Builder {
         self
     }
 
+    /// About how many bytes [`Builder::build`] allocates.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn bytes(&self) -> Result<usize> {
+        let Sizes { fingerprints, capacity, exception_bits, .. } = self.sizes()?;
+        Ok((capacity as f64 * (fingerprints.bits_per_key() + exception_bits) / 8.0) as usize)
+    }
+
     /// An empty filter.
     ///
     /// # Errors

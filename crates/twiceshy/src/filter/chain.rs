@@ -23,8 +23,11 @@ use super::layer::{Known, Layer};
 /// Of the rate that was asked for, the first filter leaves at least this share to later ones.
 const LEFT_TO_LATER: f64 = 1.0 / 16.0;
 
+/// The highest rate of a chain: filters with many mistakes add up to more than 1.
+const MOST_RATE: f64 = 2.0;
+
 /// A chain of filters over digests.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Chain {
     /// New keys go here. It has most of them, and is searched first.
     newest: Layer,
@@ -177,6 +180,18 @@ impl Chain {
         Fingerprints::for_rate(last.kind, most).or_else(longest).expect("every kind has some")
     }
 
+    /// Takes over the filters of another chain, each with its exceptions. New keys go to the
+    /// larger of both newest filters.
+    pub(crate) fn absorb(&mut self, mut other: Chain) {
+        if other.newest.capacity() > self.newest.capacity() {
+            std::mem::swap(self, &mut other);
+        }
+        self.rate = (self.rate + other.rate).min(MOST_RATE);
+        // The newest filter of a chain may be empty; all others have keys.
+        let theirs = other.older.into_iter().chain([other.newest]).filter(|layer| layer.len() > 0);
+        self.older.splice(0..0, theirs);
+    }
+
     /// Removes all keys and exceptions; one filter stays, the largest.
     pub(crate) fn clear(&mut self) {
         self.older = Vec::new();
@@ -234,7 +249,7 @@ impl Chain {
     /// Verifies every invariant.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Chain { rate, exception_bits, .. } = *self;
-        if !(rate > 0.0 && rate <= 2.0) {
+        if !(rate > 0.0 && rate <= MOST_RATE) {
             return Err(format!("its rate is {rate}"));
         }
         if exception_bits != 0.0 && !(LEAST_BITS..=MOST_BITS).contains(&exception_bits) {

@@ -183,6 +183,20 @@ impl Clone for Set {
     }
 }
 
+/// Equal tables have the same size and entries, no matter which were used last.
+impl<const WIDTH: u32> PartialEq for Exceptions<WIDTH> {
+    fn eq(&self, other: &Self) -> bool {
+        let sorted = |set: Option<&Set>| {
+            let mut entries: Vec<Entry> = set.into_iter().flat_map(Set::entries).collect();
+            entries.sort_unstable();
+            entries
+        };
+        self.room() == other.room()
+            && self.len == other.len
+            && self.in_order().map(sorted).eq(other.in_order().map(sorted))
+    }
+}
+
 impl<const WIDTH: u32> Exceptions<WIDTH> {
     /// An empty table of about so many bits for each of `keys` keys: whole sets, at least one
     /// unless `bits_per_key` is zero.

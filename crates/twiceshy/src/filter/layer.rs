@@ -28,6 +28,13 @@ pub(crate) enum Known {
     Maybe,
 }
 
+/// Equal layers have the same cells and exceptions.
+impl<const WIDTH: u32> PartialEq for Layer<WIDTH> {
+    fn eq(&self, other: &Self) -> bool {
+        self.exceptions == other.exceptions && self.filter.save() == other.filter.save()
+    }
+}
+
 impl<const WIDTH: u32> Layer<WIDTH> {
     /// An empty layer with `exception_bits` bits of exceptions per key.
     ///

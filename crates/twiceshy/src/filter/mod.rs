@@ -162,6 +162,32 @@ impl Filter {
         self.chain.clear();
     }
 
+    /// Adds the keys of another filter with the same hasher. From then on, this filter answers
+    /// "maybe" exactly where one of the two did: exceptions of either stay. It becomes a chain of
+    /// both, so its rate and its memory are those of both together.
+    ///
+    /// ```
+    /// use twiceshy::Filter;
+    /// let mut today: Filter = ["ada"].into_iter().collect();
+    /// let mut later = Filter::builder().capacity(1).hasher(today.hasher().clone()).build()?;
+    /// later.insert("bob");
+    /// today.absorb(later)?;
+    /// assert!(today.contains("ada") && today.contains("bob"));
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Spec`](crate::filters::Error::Spec) for a filter with another hasher or secret;
+    /// nothing has changed.
+    pub fn absorb(&mut self, other: Filter) -> Result<()> {
+        if self.hasher != other.hasher {
+            let reason = "two filters can be joined only if they have the same hasher and secret";
+            return Err(twiceshy_filters::Error::spec("another hasher", reason));
+        }
+        self.chain.absorb(other.chain);
+        Ok(())
+    }
+
     /// Removes all exceptions, and resizes the table to so many bits per key.
     ///
     /// # Errors
@@ -211,6 +237,14 @@ impl Filter {
         self.chain.adapt(digest)
     }
 
+    /// [`Filter::contains`] likewise.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn contains_digest(&self, digest: Digest) -> bool {
+        self.chain.contains(digest)
+    }
+
     /// [`Filter::contains_many`] likewise.
     #[doc(hidden)]
     #[must_use]
@@ -250,6 +284,15 @@ impl<K: Key> FromIterator<K> for Filter {
             filter.chain.insert(digest);
         }
         filter
+    }
+}
+
+/// Equal filters have the same hasher and answer every query alike, now and after the same
+/// changes. Two filters of the same keys need not be equal: what a filter stores depends on the
+/// order of insertions.
+impl PartialEq for Filter {
+    fn eq(&self, other: &Self) -> bool {
+        self.hasher == other.hasher && self.chain == other.chain
     }
 }
 
