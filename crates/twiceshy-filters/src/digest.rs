@@ -209,6 +209,31 @@ impl KeyHasher {
         }
     }
 
+    /// The digests of many keys of eight bytes each, which are little-endian words. On a processor
+    /// with AVX2, SipHash takes less than half as long per key as [`KeyHasher::digest`].
+    ///
+    /// ```
+    /// use twiceshy_filters::{Digest, KeyHasher};
+    /// let hasher = KeyHasher::keyed([7; 16]);
+    /// let mut digests = [Digest::default(); 2];
+    /// hasher.digest_words(&[1, 2], &mut digests);
+    /// assert_eq!(digests, [1u64, 2].map(|word| hasher.digest(word.to_le_bytes())));
+    /// ```
+    ///
+    /// # Panics
+    /// If there are not as many digests as words.
+    pub fn digest_words(&self, words: &[u64], digests: &mut [Digest]) {
+        assert_eq!(words.len(), digests.len(), "a digest for each word");
+        match &self.function {
+            Function::Sip { key } => sip::hash_words(key, words, digests),
+            Function::Fast { .. } => {
+                for (word, digest) in words.iter().zip(digests) {
+                    *digest = self.digest(word.to_le_bytes());
+                }
+            }
+        }
+    }
+
     /// The hasher as bytes, its secret included. Protect them as well as the keys.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 17] {

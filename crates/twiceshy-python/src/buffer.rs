@@ -92,7 +92,7 @@ pub(crate) struct Items<'a> {
 }
 
 impl Items<'_> {
-    /// Appends the digests of the items from `start` to `end`, which the array must have.
+    /// The digests of the items from `start` to `end`, which the array must have.
     ///
     /// # Errors
     /// The number of an item that is not Unicode text.
@@ -101,39 +101,64 @@ impl Items<'_> {
         hasher: &KeyHasher,
         start: usize,
         end: usize,
-        digests: &mut Vec<Digest>,
-    ) -> Result<(), usize> {
-        let mut push = |key: &[u8]| digests.push(hasher.digest(key));
-        // SAFETY: the caller's numbers are within the array, each of whose items has `size`
-        // bytes at its place; see `read`.
+    ) -> Result<Vec<Digest>, usize> {
+        let mut words = Vec::with_capacity(end - start);
+        let mut is_negative = false;
+        let mut unsigned = |word: u64| words.push(word);
+        // SAFETY: the caller's numbers are within the array, each of whose items has `size` bytes
+        // at its place.
         unsafe {
             match (self.item, self.size) {
-                (Item::Unsigned, 1) => self.each(start, end, |item: u8| item.encode(&mut push)),
-                (Item::Unsigned, 2) => self.each(start, end, |item: u16| item.encode(&mut push)),
-                (Item::Unsigned, 4) => self.each(start, end, |item: u32| item.encode(&mut push)),
-                (Item::Unsigned, _) => self.each(start, end, |item: u64| item.encode(&mut push)),
-                (Item::Signed, 1) => self.each(start, end, |item: i8| item.encode(&mut push)),
-                (Item::Signed, 2) => self.each(start, end, |item: i16| item.encode(&mut push)),
-                (Item::Signed, 4) => self.each(start, end, |item: i32| item.encode(&mut push)),
-                (Item::Signed, _) => self.each(start, end, |item: i64| item.encode(&mut push)),
-                (Item::Bytes, _) => {
-                    let mut bytes = vec![0_u8; self.size];
-                    for index in start..end {
-                        self.copy(index, &mut bytes);
-                        push(without_zeros(&bytes));
-                    }
-                }
-                (Item::Text, _) => {
-                    let (mut bytes, mut text) = (vec![0_u8; self.size], String::new());
-                    for index in start..end {
-                        self.copy(index, &mut bytes);
-                        decode(&bytes, &mut text).ok_or(index)?;
-                        push(text.as_bytes());
+                (Item::Unsigned, 1) => self.each(start, end, |item: u8| unsigned(item.into())),
+                (Item::Unsigned, 2) => self.each(start, end, |item: u16| unsigned(item.into())),
+                (Item::Unsigned, 4) => self.each(start, end, |item: u32| unsigned(item.into())),
+                (Item::Unsigned, _) => self.each(start, end, unsigned),
+                (Item::Bytes | Item::Text, _) => return self.string_digests(hasher, start, end),
+                (Item::Signed, size) => {
+                    let mut signed = |item: i64| {
+                        is_negative |= item < 0;
+                        words.push(item.cast_unsigned());
+                    };
+                    match size {
+                        1 => self.each(start, end, |item: i8| signed(item.into())),
+                        2 => self.each(start, end, |item: i16| signed(item.into())),
+                        4 => self.each(start, end, |item: i32| signed(item.into())),
+                        _ => self.each(start, end, signed),
                     }
                 }
             }
         }
-        Ok(())
+        if is_negative {
+            // The encodings of negative numbers are longer.
+            let digest = |bytes: &[u8]| hasher.digest(bytes);
+            return Ok(words.iter().map(|word| word.cast_signed().encode(digest)).collect());
+        }
+        let mut digests = vec![Digest::default(); words.len()];
+        hasher.digest_words(&words, &mut digests);
+        Ok(digests)
+    }
+
+    /// [`Items::digests`] of bytes or text.
+    ///
+    /// # Safety
+    /// The array has these items.
+    unsafe fn string_digests(
+        &self,
+        hasher: &KeyHasher,
+        start: usize,
+        end: usize,
+    ) -> Result<Vec<Digest>, usize> {
+        let (mut bytes, mut text) = (vec![0_u8; self.size], String::new());
+        let digest = |index| {
+            // SAFETY: the array has this item, and `bytes` has its size.
+            unsafe { self.copy(index, &mut bytes) };
+            if self.item == Item::Bytes {
+                return Ok(hasher.digest(without_zeros(&bytes)));
+            }
+            decode(&bytes, &mut text).ok_or(index)?;
+            Ok(hasher.digest(&text))
+        };
+        (start..end).map(digest).collect()
     }
 
     /// Where an item is.
