@@ -17,7 +17,7 @@ INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 
 def of(keys) -> Filter:
     """A filter that was told the keys one by one."""
-    seen = Filter(100_000, hasher="xxh3", secret=bytes(8))
+    seen = Filter(100_000, secret=bytes(16))
     for key in keys:
         seen.add(key)
     return seen

@@ -218,9 +218,12 @@ def test_the_decorator(tmp_path):
     assert find.__name__ == "find" and find.__doc__ == "Finds numbers."
     assert [find(n) for n in range(1000)] == list(range(1000))
     calls.clear()
-    for _ in range(3):
-        assert all(find(n) is None for n in range(10_000, 20_000))
-    assert len(calls) < 200, "of 30,000"
+    assert all(find(n) is None for n in range(10_000, 40_000))
+    wasted = len(calls)
+    assert 1 < wasted < 1000
+    for _ in range(2):
+        assert all(find(n) is None for n in range(10_000, 40_000))
+    assert len(calls) - wasted <= wasted // 2, "repeated misses do not reach it"
     assert find.guard.stats()["false_positives"] == len(calls)
     find.guard.close()
 
