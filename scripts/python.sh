@@ -32,11 +32,11 @@ place() {
 place "$python"
 
 # Another version of Python, where there is one.
-for version in 3.14 3.13 3.12; do
-  other="$(command -v "python$version" || ls ~/.pyenv/versions/"$version".*/bin/python 2>/dev/null || true)"
-  if [[ $other && $version != "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')" ]]; then
-    other="$(head -1 <<<"$other")"
-    "$other" -m venv --without-pip "$target/python/other"
+own="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+for other in python3.{14,13,12} ~/.pyenv/versions/3.1[2-9].*/bin/python; do
+  version="$("$other" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true)"
+  if [[ $version && $version != "$own" ]]; then
+    "$other" -m venv --clear --without-pip "$target/python/other"
     place "$target/python/other/bin/python"
     export TWICESHY_OTHER_PYTHON="$target/python/other/bin/python"
     break
