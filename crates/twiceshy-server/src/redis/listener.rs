@@ -200,7 +200,8 @@ impl Listener {
         let mut replies = replies.map_err(|error| broken(&error))?.into_iter();
         let mut next = || text(own_error(replies.next().unwrap_or_default())?);
         let info = next()?;
-        let topology = if self.is_cluster { Some(Topology::parse(&next()?)?) } else { None };
+        let topology =
+            if self.is_cluster { Some(Topology::parse(&next()?)?.whole()?) } else { None };
         match field(&info, "role:") {
             Some("master") => Ok(Beat {
                 unheard: calls(&info, &UNHEARD),
