@@ -164,9 +164,9 @@ impl Listener {
             return Ok(());
         }
         if configure {
-            let more = format!("{found}{}", lacking(&found));
-            own_error(self.one(Cmd::new().arg(&["CONFIG", "SET", SETTING, &more])).await?)?;
-            info!(from = found, to = more, "{SETTING} is set");
+            let set = needed(&found);
+            own_error(self.one(Cmd::new().arg(&["CONFIG", "SET", SETTING, &set])).await?)?;
+            info!(from = found, to = set, "{SETTING} is set");
             if lacking(&self.setting(SETTING).await?).is_empty() {
                 return Ok(());
             }

@@ -216,6 +216,8 @@ fn the_setting_is_needed_and_watched() {
         assert!(failure.contains(&command), "{failure}");
         direct.call(&["CONFIG", "SET", setting, advised]);
         drop(open(false).expect("it does what it says"));
+        direct.call(&["CONFIG", "SET", setting, found]);
+        drop(open(true).expect("it may do so itself"));
     }
     direct.call(&["CONFIG", "SET", setting, "Kgxe"]);
     drop(open(true).expect("it may set it"));
