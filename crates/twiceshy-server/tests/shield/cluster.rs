@@ -189,6 +189,7 @@ fn nothing_of_a_cluster_is_denied_when_a_master_dies() {
         cluster.nodes[0].kill();
         eventually("its replica is the master", || is_master(&mut replica));
         eventually("it is trusted", || running.is_trusted());
+        assert_eq!(running.client().call(&["GET", &name(0)]), Value::bulk("1"));
         cluster.nodes[0].restart();
         eventually("it is a replica", || !is_master(&mut cluster.nodes[0].client()));
     });

@@ -5,19 +5,20 @@ use std::sync::Mutex;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::super::pipeline;
 use super::super::slot::SLOTS;
+use super::super::{RedisServer, pipeline};
 use super::*;
+use crate::upstream::Upstream as _;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a node answers to a command, in RESP; nothing, and it closes the connection.
 type Answer = dyn Fn(&Fake, &str) -> Option<String> + Send + Sync;
 
-/// A node. In its first half of the slots it is the first one that answers, in the other the
-/// second one.
+/// A node; the first of two has the first half of the slots.
 struct Fake {
     /// Of both nodes.
     ports: [u16; 2],
@@ -271,4 +272,32 @@ async fn a_dropped_request_leaves_nothing_locked() {
     let dropped = timeout(Duration::from_millis(50), cluster.send(&get)).await;
     dropped.expect_err("it waits");
     assert_eq!(cluster.send(&get).await, Ok(vec![replied("0 GET bar")]));
+}
+
+/// A server that restarts reads its cursors in another way: nobody goes on with an old one.
+#[tokio::test]
+async fn a_scan_ends_with_its_connection() {
+    let first = |_: &Fake, line: &str| match line.split(' ').collect::<Vec<_>>()[..2] {
+        ["INFO", _] => Some(bulk("cluster_enabled:0")),
+        ["SCAN", "0"] => Some("*2\r\n$1\r\n7\r\n*1\r\n$1\r\na\r\n".into()),
+        ["SCAN", _] => Some("*2\r\n$1\r\n0\r\n*0\r\n".into()),
+        [_, "closes"] => None,
+        _ => Some(":0\r\n".into()),
+    };
+    let (_, fakes) = fakes(first, echo).await;
+    let address = format!("redis://127.0.0.1:{}", fakes[0].ports[0]);
+    let server = RedisServer::connect(&address, None, TIMEOUT).await.expect("it answers");
+    let (chunks, mut received) = mpsc::channel(1);
+    // The scan waits until this is taken.
+    chunks.send(Vec::new()).await.expect("there is room");
+    let meanwhile = async {
+        while !fakes[0].seen().iter().any(|line| line.starts_with("SCAN 0 ")) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.exist(&["closes".into()]).await.expect_err("its connection breaks");
+        server.exist(&["another".into()]).await.expect("there is another connection");
+        while received.recv().await.is_some() {}
+    };
+    let (scanned, ()) = tokio::join!(server.scan(chunks), meanwhile);
+    scanned.expect_err("its connection is gone");
 }
