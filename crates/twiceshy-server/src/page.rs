@@ -97,7 +97,8 @@ async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Respons
             Response::ok("text/javascript; charset=utf-8", include_str!("page/script.js"))
         }
         "/stats.json" => {
-            let report = serde_json::to_string(&watch.report());
+            let report = watch.report(watch.server().backend.health().await);
+            let report = serde_json::to_string(&report);
             Response::ok("application/json", report.expect("numbers and names are JSON"))
         }
         "/metrics" => {

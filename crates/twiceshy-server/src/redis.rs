@@ -14,32 +14,32 @@
 //! In front of a cluster, each key's command goes to the master of its slot. Commands for several
 //! keys are then several commands: MSET is not atomic.
 
+mod cluster;
 mod follow;
 mod listener;
 mod masters;
-mod scan;
-
+mod node;
 mod passed;
+mod scan;
+mod slot;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
-use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::cluster::{ClusterClient, ClusterClientBuilder};
-use redis::cluster_async::ClusterConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, Pipeline, RedisError, TlsCertificates,
-    Value,
+    Client, Cmd, ConnectionAddr, Pipeline, RedisError, TlsCertificates, ToRedisArgs, Value,
 };
 use tokio::sync::mpsc;
 
 use crate::backend::{Failure, Fetched};
 use crate::shield::Shield;
 use crate::tls::{self, Authorities};
-use crate::upstream::{ASKED, Link, Upstream};
+use crate::upstream::{ASKED, Upstream};
+
+use cluster::Cluster;
+use node::Node;
 
 pub use follow::Following;
 
@@ -48,24 +48,11 @@ pub type Redis = Shield<RedisServer>;
 
 /// A Redis server, or a cluster of them.
 pub struct RedisServer {
-    client: Client,
-    /// If it is a cluster.
-    cluster: Option<ClusterClient>,
+    /// The server whose address was given.
+    node: Node,
+    /// If that is part of one.
+    cluster: Option<Cluster>,
     timeout: Duration,
-    link: Link<Connection>,
-}
-
-#[derive(Clone)]
-struct Connection {
-    number: u64,
-    to: Connected,
-}
-
-#[derive(Clone)]
-enum Connected {
-    Single(MultiplexedConnection),
-    /// It has a connection to each node, and makes new ones itself.
-    Cluster(ClusterConnection),
 }
 
 impl RedisServer {
@@ -81,77 +68,34 @@ impl RedisServer {
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let client = client(address, authorities)?;
-        let link = Link::new(timeout);
-        let mut server = RedisServer { client, cluster: None, timeout, link };
-        let mut info = Cmd::new();
-        info.arg("INFO").arg("cluster");
-        let info = server.one(&info).await?;
-        if matches!(&info, Value::BulkString(text) if contains(text, b"cluster_enabled:1")) {
-            let node = server.client.get_connection_info().clone();
-            let mut builder = ClusterClientBuilder::new([node])
-                .connection_timeout(timeout)
-                .response_timeout(timeout)
-                .overall_response_timeout(Some(timeout));
-            if let Some(authorities) = authorities {
-                let root_cert = Some(authorities.pem());
-                builder = builder.certs(TlsCertificates { client_tls: None, root_cert });
+        let node = Node::single(client.clone(), timeout);
+        let mut server = RedisServer { node, cluster: None, timeout };
+        let info = text(server.one(&["INFO", "cluster"]).await?)?;
+        if info.contains("cluster_enabled:1") {
+            if matches!(client.get_connection_info().addr(), ConnectionAddr::Unix(_)) {
+                return Err(Failure::Refused(
+                    "the store is a cluster, whose nodes are found by host and port: give it as \
+                     redis://host:port"
+                        .into(),
+                ));
             }
-            server.cluster = Some(builder.build().map_err(unusable)?);
-            server.link = Link::new(timeout);
+            server.cluster = Some(Cluster::new(client, timeout));
         }
         Ok(server)
     }
 
-    async fn connection(&self) -> Result<Connection, Failure> {
-        // The link limits the total time, and its error says what may be wrong.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(Some(self.timeout));
-        let connect = async {
-            let connected = match &self.cluster {
-                None => {
-                    let config = &config;
-                    let single = self.client.get_multiplexed_async_connection_with_config(config);
-                    single.await.map(Connected::Single)
-                }
-                Some(cluster) => cluster.get_async_connection().await.map(Connected::Cluster),
-            };
-            match connected {
-                Ok(to) => Ok(Connection { number: next(), to }),
-                Err(error) => Err(tls::explained(error.to_string())),
-            }
-        };
-        self.link.get(|_| true, connect).await
-    }
-
-    /// Sends commands as one pipeline. Each has a reply, which may be an error. In a cluster each
-    /// goes to its own node.
-    async fn send(&self, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Failure> {
-        let Connection { number, to } = self.connection().await?;
-        let (replies, is_lost): (_, fn(&RedisError) -> bool) = match to {
-            Connected::Single(mut connection) => {
-                (connection.send_packed_commands(commands, 0, count).await, |_| true)
-            }
-            Connected::Cluster(connection) => {
-                let replies = commands.cmd_iter().map(|command| {
-                    let mut connection = connection.clone();
-                    async move { connection.req_packed_command(command).await }
-                });
-                // It connects to its nodes by itself. But in redis 1.8.1 it may wait for its own
-                // lock for ever when slots move, and then nothing is answered any more.
-                (try_join_all(replies).await, RedisError::is_timeout)
-            }
-        };
-        if replies.as_ref().is_err_and(is_lost) {
-            self.link.lose(|connection| connection.number == number).await;
+    /// Sends commands at once. Each has a reply, which may be an error. In a cluster they have
+    /// keys, as their second words.
+    async fn send(&self, commands: &Pipeline) -> Result<Vec<Value>, Failure> {
+        match &self.cluster {
+            None => self.node.send(commands).await,
+            Some(cluster) => cluster.send(commands).await,
         }
-        replies.map_err(|error| self.failed(&error))
     }
 
-    async fn one(&self, command: &Cmd) -> Result<Value, Failure> {
-        let mut commands = Pipeline::new();
-        commands.add_command(command.clone());
-        let reply = self.send(&commands, 1).await?.pop();
+    /// The reply to a command.
+    async fn one(&self, words: &[impl ToRedisArgs]) -> Result<Value, Failure> {
+        let reply = self.send(&pipeline(words)).await?.pop();
         reply.map_or_else(|| Err(unexpected(&Value::Nil)), own_error)
     }
 
@@ -168,7 +112,7 @@ impl RedisServer {
             for key in keys {
                 commands.cmd(name).arg(&key[..]).arg(more);
             }
-            replies.append(&mut self.send(&commands, keys.len()).await?);
+            replies.append(&mut self.send(&commands).await?);
         }
         Ok(replies)
     }
@@ -220,22 +164,20 @@ impl RedisServer {
 
     /// A command for one key.
     async fn for_key(&self, name: &str, key: &[u8]) -> Result<Value, Failure> {
-        let mut command = Cmd::new();
-        command.arg(name).arg(key);
-        let mut commands = Pipeline::new();
-        commands.add_command(command);
-        Ok(self.send(&commands, 1).await?.pop().unwrap_or(Value::Nil))
+        let command = pipeline(&[name.as_bytes(), key]);
+        Ok(self.send(&command).await?.pop().unwrap_or(Value::Nil))
     }
+}
 
-    /// What a connection's error means.
-    fn failed(&self, error: &RedisError) -> Failure {
-        let reason = if error.is_timeout() {
-            format!("no answer in {:?}", self.timeout)
-        } else {
-            error.to_string()
-        };
-        Failure::Upstream(reason)
+/// A command, to be sent.
+fn pipeline(words: &[impl ToRedisArgs]) -> Pipeline {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(word);
     }
+    let mut commands = Pipeline::new();
+    commands.add_command(command);
+    commands
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as an argument of map_err")]
@@ -268,17 +210,6 @@ fn client(address: &str, authorities: Option<&Authorities>) -> Result<Client, Fa
         )),
         (_, None) => Ok(client),
     }
-}
-
-/// Numbers for connections.
-fn next() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
 }
 
 /// Turns an error reply into a failure with the server's own text.
@@ -339,7 +270,7 @@ impl Upstream for RedisServer {
     const WRITES: bool = true;
 
     fn origin(&self) -> String {
-        let info = self.client.get_connection_info();
+        let info = self.node.address();
         format!("redis://{}/{}", info.addr(), info.redis_settings().db())
     }
 
@@ -362,9 +293,12 @@ impl Upstream for RedisServer {
     }
 
     async fn estimate(&self) -> Result<u64, Failure> {
-        let mut command = Cmd::new();
-        command.arg("DBSIZE");
-        Ok(count(self.one(&command).await?)? as u64)
+        let command = pipeline(&["DBSIZE"]);
+        let counts = match &self.cluster {
+            None => self.node.send(&command).await?,
+            Some(cluster) => cluster.of_each(&command).await?,
+        };
+        counts.into_iter().map(|reply| Ok(count(reply)? as u64)).sum()
     }
 
     async fn scan(&self, chunks: mpsc::Sender<Vec<Bytes>>) -> Result<u64, Failure> {
@@ -375,7 +309,8 @@ impl Upstream for RedisServer {
     async fn set(&self, records: &[(Bytes, Bytes)]) -> Result<(), Failure> {
         let mut commands = Pipeline::new();
         if self.cluster.is_some() {
-            // Commands of a cluster overtake each other: the last record of a key is its only one.
+            // Commands that are sent again may overtake others: the last record of a key is its
+            // only one.
             let last: HashMap<&Bytes, &Bytes> =
                 records.iter().map(|(key, value)| (key, value)).collect();
             for (key, value) in last {
@@ -387,7 +322,7 @@ impl Upstream for RedisServer {
                 commands.arg(&key[..]).arg(&value[..]);
             }
         }
-        for reply in self.send(&commands, commands.len()).await? {
+        for reply in self.send(&commands).await? {
             match own_error(reply)? {
                 Value::Okay => (),
                 reply => return Err(unexpected(&reply)),
@@ -409,7 +344,7 @@ impl Upstream for RedisServer {
             }
         }
         let mut removed = 0;
-        for reply in self.send(&commands, commands.len()).await? {
+        for reply in self.send(&commands).await? {
             removed += count(reply)?;
         }
         Ok(removed)

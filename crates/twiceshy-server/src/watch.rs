@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 use twiceshy::guard::GuardStats;
 
+use crate::health::Health;
 use crate::latency::Timed;
 use crate::server::Server;
 
@@ -116,6 +117,10 @@ pub struct Report {
     pub latencies: Vec<Quantiles>,
     /// Shards, neighbours together if there are many.
     pub groups: Vec<Group>,
+    /// Whether the store answers.
+    pub store_up: bool,
+    /// Whether the filter answers "absent"; if not, every lookup goes to the store.
+    pub filter_trusted: bool,
     /// Milliseconds that the filter may be behind a store whose log is followed.
     pub lag: Option<u64>,
 }
@@ -232,9 +237,9 @@ impl Watch {
         }
     }
 
-    /// What the page shows, as of the last reading.
+    /// What the page shows: counts as of the last reading, and the health of now.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self, health: Health) -> Report {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let first = seen.moments.front().expect("there is one from the start");
         let last = seen.moments.back().expect("there is one from the start");
@@ -242,7 +247,9 @@ impl Watch {
         let group_size = group_size(last.shards);
         let groups = last.groups.iter().zip(&first.groups).enumerate();
         Report {
-            lag: self.lag(),
+            store_up: health.store_up,
+            filter_trusted: health.filter_trusted,
+            lag: health.follow.and_then(|follow| u64::try_from(follow.lag?.as_millis()).ok()),
             backend: self.server.backend.name(),
             version: env!("CARGO_PKG_VERSION"),
             uptime: self.server.started.elapsed().as_secs(),
@@ -267,11 +274,6 @@ impl Watch {
                 })
                 .collect(),
         }
-    }
-
-    fn lag(&self) -> Option<u64> {
-        let lag = self.server.backend.follow_stats()?.lag?;
-        u64::try_from(lag.as_millis()).ok()
     }
 
     fn quantiles(&self, timed: Timed, earlier: &[u64]) -> Quantiles {

@@ -9,22 +9,33 @@ use changed::filter::{self, FILTERS, load_changed};
 use changed::snapshot::{self, open_changed};
 use random::Random;
 
+/// Changes each of `count` files so many times, by at least `shortest` random bytes. Some are
+/// accepted and some refused: else nothing behind the checksums was reached, or nothing was
+/// changed.
+fn some_are_accepted(
+    (count, cases): (usize, u64),
+    mut random: Random,
+    shortest: usize,
+    accepts: impl Fn(&[u8]) -> bool,
+) {
+    for which in 0..count as u8 {
+        let mut accepted = 0;
+        for _ in 0..cases {
+            let length = shortest + random.next() as usize % 20;
+            let mut bytes = random.bytes(length);
+            bytes[0] = which;
+            accepted += u64::from(accepts(&bytes));
+        }
+        assert!(0 < accepted && accepted < cases, "{which}: {accepted} of {cases}");
+    }
+}
+
 /// Changed snapshots of every filter that a guard can have.
 #[test]
 fn changed_snapshots_are_refused_or_answer() {
-    const CASES: u64 = 400;
-    let mut random = Random(17);
-    for (which, spec) in (0..).zip(snapshot::SPECS) {
-        let mut used = 0;
-        for _ in 0..CASES {
-            let length = 5 + random.next() as usize % 20;
-            let mut bytes = random.bytes(length);
-            bytes[0] = which;
-            used += u64::from(open_changed(&bytes) == snapshot::Outcome::Used);
-        }
-        // Else nothing behind the generation was reached, or nothing was changed.
-        assert!(0 < used && used < CASES, "{spec}: {used} of {CASES}");
-    }
+    some_are_accepted((snapshot::SPECS.len(), 400), Random(17), 5, |bytes| {
+        open_changed(bytes) == snapshot::Outcome::Used
+    });
 }
 
 /// Without a change it is used, whoever has written it.
@@ -39,19 +50,9 @@ fn unchanged_snapshots_are_used() {
 
 #[test]
 fn changed_filters_are_refused_or_work() {
-    const CASES: u64 = 3000;
-    let mut random = Random(18);
-    for which in 0..FILTERS.len() as u8 {
-        let mut loaded = 0;
-        for _ in 0..CASES {
-            let length = 6 + random.next() as usize % 20;
-            let mut bytes = random.bytes(length);
-            bytes[0] = which;
-            loaded += u64::from(load_changed(&bytes) == filter::Outcome::Loaded);
-        }
-        // Else nothing behind the checksums was reached, or nothing was changed.
-        assert!(0 < loaded && loaded < CASES, "{which}: {loaded} of {CASES}");
-    }
+    some_are_accepted((FILTERS.len(), 3000), Random(18), 6, |bytes| {
+        load_changed(bytes) == filter::Outcome::Loaded
+    });
 }
 
 #[test]

@@ -163,24 +163,42 @@ function update(report) {
     latency.name, duration(latency.p50), duration(latency.p99), duration(latency.p999),
   ])));
   drawHeat(report.groups);
-  const behind = report.lag === null ? "" : `at most ${whole.format(report.lag)} ms behind it, `;
-  show("about", `${whole.format(total.keys)} keys, ${report.backend} store, ${behind}`
+  show("about", `${whole.format(total.keys)} keys, ${store(report)}, `
     + `${whole.format(report.connections)} connections, up ${elapsed(report.uptime)}`, total.keys);
+}
+
+// The store, and how well the filter knows one that others write to.
+function store(report) {
+  if (report.backend === "embedded") return "embedded store";
+  const parts = [
+    `${report.backend} store ${report.store_up ? "up" : "down"}`,
+    `filter ${report.filter_trusted ? "" : "not "}trusted`,
+    `${whole.format(report.total.vanished)} keys vanished`,
+  ];
+  if (report.lag !== null) parts.push(`at most ${whole.format(report.lag)} ms behind it`);
+  return parts.join(", ");
 }
 
 function say(state, text) {
   const status = byId("status");
-  if (status.dataset.state === state) return;
+  if (status.textContent === text) return;
   status.dataset.state = state;
   status.textContent = text;
+}
+
+function judge(report) {
+  if (!report.store_up) say("trouble", "the store does not answer");
+  else if (!report.filter_trusted) say("trouble", "every lookup goes to the store");
+  else say("live", "live");
 }
 
 async function look() {
   try {
     const answer = await fetch("/stats.json", { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
-    update(await answer.json());
-    say("live", "live");
+    const report = await answer.json();
+    update(report);
+    judge(report);
   } catch (error) {
     console.error(error);
     say("lost", "the server does not answer; trying again");

@@ -123,18 +123,18 @@ struct Session {
 
 impl Session {
     async fn begin(server: &RedisServer, following: Following) -> Result<Self, Failure> {
-        let known = server.client.get_connection_info();
-        let is_cluster = server.cluster.is_some();
-        let masters = if is_cluster {
-            let masters = server.topology().await?.masters;
-            masters.into_iter().map(|(name, master)| (name, master.address(known))).collect()
-        } else {
-            vec![(String::new(), known.clone())]
+        let masters = match &server.cluster {
+            None => vec![(String::new(), server.node.address().clone())],
+            Some(cluster) => {
+                let view = cluster.whole().await?;
+                view.masters().map(|(name, address)| (name.clone(), address)).collect()
+            }
         };
         let events = Events::new();
         let mut listeners = Vec::with_capacity(masters.len());
         for (name, address) in masters {
             let Following { configure, .. } = following;
+            let is_cluster = server.cluster.is_some();
             let listener =
                 Listener::subscribe(&address, is_cluster, server.timeout, configure, &events);
             listeners.push((name, listener.await?));

@@ -164,9 +164,9 @@ impl Listener {
             return Ok(());
         }
         if configure {
-            let more = format!("{found}{}", lacking(&found));
-            own_error(self.one(Cmd::new().arg(&["CONFIG", "SET", SETTING, &more])).await?)?;
-            info!(from = found, to = more, "{SETTING} is set");
+            let set = needed(&found);
+            own_error(self.one(Cmd::new().arg(&["CONFIG", "SET", SETTING, &set])).await?)?;
+            info!(from = found, to = set, "{SETTING} is set");
             if lacking(&self.setting(SETTING).await?).is_empty() {
                 return Ok(());
             }
@@ -200,7 +200,8 @@ impl Listener {
         let mut replies = replies.map_err(|error| broken(&error))?.into_iter();
         let mut next = || text(own_error(replies.next().unwrap_or_default())?);
         let info = next()?;
-        let topology = if self.is_cluster { Some(Topology::parse(&next()?)?) } else { None };
+        let topology =
+            if self.is_cluster { Some(Topology::parse(&next()?)?.whole()?) } else { None };
         match field(&info, "role:") {
             Some("master") => Ok(Beat {
                 unheard: calls(&info, &UNHEARD),

@@ -1,7 +1,7 @@
 //! Commands that are passed on as they came.
 
 use bytes::Bytes;
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::{RedisServer, count, own_error, unexpected};
 use crate::backend::Failure;
@@ -10,11 +10,8 @@ use crate::reply::Reply;
 impl RedisServer {
     /// Sends a command and returns the server's reply.
     pub(crate) async fn pass(&self, words: &[Bytes]) -> Result<Reply, Failure> {
-        let mut command = Cmd::new();
-        for word in words {
-            command.arg(&word[..]);
-        }
-        match self.one(&command).await? {
+        let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+        match self.one(&words).await? {
             Value::Nil => Ok(Reply::Nil),
             Value::Okay => Ok(Reply::OK),
             Value::Int(number) => Ok(Reply::Integer(number)),

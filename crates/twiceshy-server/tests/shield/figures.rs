@@ -129,6 +129,8 @@ fn a_filter_that_is_not_relied_on_avoids_and_wastes_nothing() {
     })
     .expect("it runs without a store");
     assert_eq!(running.health(), Health { filter_trusted: false, store_up: false, follow: None });
+    let (_, report) = running.page("/stats.json");
+    assert!(report.contains("\"store_up\":false,\"filter_trusted\":false"), "{report}");
     assert_eq!(running.page("/healthz").0, 200);
     let (status, why) = running.page("/readyz");
     assert_eq!((status, &*why), (503, "the store does not answer\n"));
@@ -144,6 +146,8 @@ fn a_filter_that_is_not_relied_on_avoids_and_wastes_nothing() {
     server.restart();
     eventually("it is ready", || running.page("/readyz") == (200, "ready\n".into()));
     assert_eq!(running.health(), Health { filter_trusted: true, store_up: true, follow: None });
+    let (_, report) = running.page("/stats.json");
+    assert!(report.contains("\"store_up\":true,\"filter_trusted\":true"), "{report}");
 }
 
 /// Every figure has its line in the manual, and every line its figure.

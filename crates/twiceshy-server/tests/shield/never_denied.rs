@@ -1,5 +1,6 @@
 //! Keys that other clients add while something goes wrong.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,18 +12,18 @@ use crate::upstreams::eventually;
 
 /// Adds keys of these names by `add` without end, and looks up, through the shield, those that
 /// were added `max_lag` before, while `happens`. None may be denied; a store that is down is an
-/// error.
-/// Returns how many were found.
+/// error. Returns the texts of these errors.
 pub fn never_denied(
     running: &Running,
     max_lag: Duration,
     name: impl Fn(usize) -> String + Sync,
     mut add: impl FnMut(&str) + Send,
     happens: impl FnOnce(),
-) -> u64 {
+) -> BTreeSet<String> {
     let done = AtomicBool::new(false);
     let added: Mutex<Vec<Instant>> = Mutex::default();
     let found = AtomicU64::new(0);
+    let errors: Mutex<BTreeSet<String>> = Mutex::default();
     thread::scope(|scope| {
         let _ending = Ending(&done);
         let writer = scope.spawn(|| {
@@ -56,6 +57,7 @@ pub fn never_denied(
                         Value::Error(text) => {
                             let down = ["ERR the store is down: ", "LOADING "];
                             assert!(down.iter().any(|down| text.starts_with(down)), "{text}");
+                            errors.lock().expect("no panic").insert(text);
                             thread::sleep(Duration::from_millis(1));
                         }
                         other => panic!("{key} of {last} is denied: {other:?}"),
@@ -77,7 +79,7 @@ pub fn never_denied(
         reader.join().expect("nothing is denied");
         writer.join().expect("all is added");
     });
-    found.into_inner()
+    errors.into_inner().expect("no panic")
 }
 
 /// Ends the load, also when something panics.

@@ -4,6 +4,7 @@ use tempfile::TempDir;
 
 use crate::client::Value;
 use crate::harness::{options, redis};
+use crate::upstreams::cluster::RedisCluster;
 use crate::upstreams::{RedisServer, eventually};
 
 /// Commands that a Redis by itself and one behind the filter answer alike.
@@ -75,14 +76,23 @@ const LINES: &[&str] = &[
 
 #[test]
 fn commands_are_answered_as_redis_answers_them() {
-    let (alone, behind) = (RedisServer::start(), RedisServer::start());
+    let behind = RedisServer::start();
+    answers_as_redis(&behind.address(), |line| behind.client().line(line));
+}
+
+/// Those for several keys are sent to several nodes.
+#[test]
+fn a_cluster_answers_as_one_redis() {
+    let behind = RedisCluster::start();
+    answers_as_redis(&behind.address(), |line| behind.client().line(line));
+}
+
+fn answers_as_redis(address: &str, direct: impl Fn(&str) -> Value) {
+    let alone = RedisServer::start();
     let directory = TempDir::new().expect("a directory");
-    let running = redis(&behind.address(), &options(directory.path())).expect("it runs");
-    let mut alone = alone.client();
-    let (mut client, mut direct) = (running.client(), behind.client());
-    for client in [&mut alone, &mut direct] {
-        client.line("RPUSH list a b");
-    }
+    let running = redis(address, &options(directory.path())).expect("it runs");
+    let (mut client, mut alone) = (running.client(), alone.client());
+    assert_eq!(direct("RPUSH list a b"), alone.line("RPUSH list a b"));
     running.resync().expect("it runs");
     let more = ["TYPE list", "STRLEN list", "GETDEL list", "GETRANGE list 0 1", "INCR list"];
     for line in LINES.iter().chain(&more) {

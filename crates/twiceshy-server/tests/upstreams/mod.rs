@@ -354,11 +354,20 @@ impl RedisServer {
 
     /// How often a command was called so far.
     pub fn calls(&self, command: &str) -> u64 {
-        let info = self.client().line("INFO commandstats");
+        self.count("commandstats", &format!("cmdstat_{command}:calls="))
+    }
+
+    /// How often it has answered with an error so far.
+    pub fn errors(&self, code: &str) -> u64 {
+        self.count("errorstats", &format!("errorstat_{code}:count="))
+    }
+
+    /// The number that follows `begin` in a section of INFO.
+    fn count(&self, section: &str, begin: &str) -> u64 {
+        let info = self.client().line(&format!("INFO {section}"));
         let crate::client::Value::Bulk(text) = info else { panic!("{info:?}") };
         let text = String::from_utf8(text).expect("text");
-        let begin = format!("cmdstat_{command}:calls=");
-        let line = text.lines().find_map(|line| line.strip_prefix(&begin));
+        let line = text.lines().find_map(|line| line.strip_prefix(begin));
         line.map_or(0, |line| line.split(',').next().expect("some").parse().expect("a number"))
     }
 }

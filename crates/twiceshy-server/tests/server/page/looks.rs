@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::browser::{Scheme, attribute, between, dom, element};
+use super::browser::{Between, Scheme, attribute, between, dom, element};
 use super::shown::{Shown, show};
 
 const FILES: [(&str, &str); 3] =
@@ -103,19 +103,49 @@ fn after_years(shown: &Shown) -> String {
     report.to_string()
 }
 
-#[test]
-fn a_phone_in_the_dark_shows_the_largest_numbers() {
-    let shown = show();
-    shown.traffic();
-    let report = after_years(&shown);
+/// The page of a server, with another report.
+fn reporting(shown: &Shown, report: String) -> Between {
     let files = FILES.map(|(path, kind)| (path, kind, shown.get(path).body));
-    let proxy = between(move |path| match path {
+    between(move |path| match path {
         "/stats.json" => Some(("application/json", report.clone())),
         _ => {
             let found = files.iter().find(|(known, ..)| *known == path);
             found.map(|(_, kind, body)| (*kind, body.clone()))
         }
-    });
+    })
+}
+
+/// A store of others may be down, the filter not trusted, and keys may vanish.
+#[test]
+fn the_page_tells_how_the_store_is() {
+    let shown = show();
+    let mut report: Json = serde_json::from_str(&shown.get("/stats.json").body).expect("JSON");
+    assert_eq!((&report["store_up"], &report["filter_trusted"]), (&true.into(), &true.into()));
+    report["backend"] = "redis".into();
+    report["total"]["vanished"] = 1234.into();
+    for (up, trusted, state, status, about) in [
+        (true, true, "live", "live", "redis store up, filter trusted"),
+        (true, false, "trouble", "every lookup goes to the store", "up, filter not trusted"),
+        (false, true, "trouble", "the store does not answer", "redis store down, filter trusted"),
+    ] {
+        (report["store_up"], report["filter_trusted"]) = (up.into(), trusted.into());
+        report["lag"] = if trusted { 7.into() } else { Json::Null };
+        let Some(dom) = dom(reporting(&shown, report.to_string()).address, Scheme::Light) else {
+            return;
+        };
+        let (tag, text) = element(&dom, "status");
+        assert_eq!((attribute(tag, "data-state"), text), (state, status));
+        let text = element(&dom, "about").1;
+        assert!(text.contains(&format!("{about}, 1,234 keys vanished, ")), "{text}");
+        assert_eq!(text.contains("at most 7 ms behind it, "), trusted, "{text}");
+    }
+}
+
+#[test]
+fn a_phone_in_the_dark_shows_the_largest_numbers() {
+    let shown = show();
+    shown.traffic();
+    let proxy = reporting(&shown, after_years(&shown));
     let Some(dom) = dom(proxy.address, Scheme::Dark) else { return };
     assert_eq!(element(&dom, "reads-avoided").1, "987,654,321,098,765");
     assert_eq!(element(&dom, "status").1, "live");
