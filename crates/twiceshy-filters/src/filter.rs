@@ -101,8 +101,8 @@ pub trait DigestFilter: sealed::Sealed {
         digest..=digest
     }
 
-    /// Rebuilds the filter from its remote for `capacity` keys. Adaptive quotient filters and the
-    /// line filter keep their adaptations; others take new hash functions and forget them.
+    /// Rebuilds the filter from its remote for `capacity` keys. Adaptive quotient filters keep
+    /// their adaptations; others take new hash functions and forget them.
     ///
     /// # Errors
     /// [`Error::Spec`](crate::Error::Spec) when the stored keys do not fit that

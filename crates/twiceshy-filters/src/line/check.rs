@@ -76,6 +76,9 @@ impl Table {
         if let Some(stray) = stray {
             return Err(format!("{:?} is stored and has no slot of its own", digests[stray]));
         }
+        if let Some(denied) = digests.iter().find(|&&digest| !self.contains(digest)) {
+            return Err(format!("{denied:?} is stored and answered \"absent\""));
+        }
         let strays = slots.iter().fold(run, |left, own| left & !own).count_ones();
         if strays > 0 {
             return Err(format!("{strays} slots of {bucket:?} belong to no stored key"));
@@ -89,6 +92,31 @@ impl Table {
 }
 
 impl LineFilter {
+    /// What holds whatever the remote has: each table alone, and both together.
+    pub(super) fn check_tables(&self) -> Result<(), String> {
+        self.tables().try_for_each(Table::check)?;
+        let table = &self.table;
+        if table.lines.len() < table.count {
+            let missing = table.count - table.lines.len();
+            return Err(format!("{missing} of its {} lines are missing", table.count));
+        }
+        match &self.growing {
+            Some(growing) => growing.check(table)?,
+            None if table.first > 0 => {
+                return Err("lines have moved in a filter that does not grow".into());
+            }
+            None => (),
+        }
+        let capacities =
+            [Some(self.capacity), self.growing.as_ref().map(|growing| growing.capacity)];
+        for (table, capacity) in self.tables().zip(capacities.into_iter().flatten()) {
+            if !(1..=table.count * table.shape.slots).contains(&capacity) {
+                return Err(format!("{} lines have no capacity of {capacity}", table.count));
+            }
+        }
+        Ok(())
+    }
+
     /// Each bucket has the slots of its stored keys, and no others.
     pub(super) fn check_against(&self, remote: &mut dyn Ordered) -> Result<(), String> {
         let (mut total, mut slots) = (0, Ok(0));

@@ -16,6 +16,8 @@
 //! any other query is one. No step takes long: the larger table's lines are made as the frontier
 //! comes near, and the memory of the smaller one is given back piece by piece afterwards.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::cells::Line;
@@ -52,14 +54,39 @@ impl Growing {
     pub(super) fn new(count: usize, capacity: usize, epoch: Epoch, smaller: &Table) -> Self {
         let mut table = Table::unmade(count, epoch, smaller.shape, smaller.twin);
         table.lines.reserve_exact(count);
-        let mut growing = Growing { table, capacity, frontier: Digest::new([0, 0]) };
+        let mut growing = Self::at(Digest::new([0, 0]), table, capacity);
         growing.make_lines();
         growing
     }
 
-    /// The least number of lines that there are ahead of the frontier, and behind it.
-    pub(super) fn least_lines(&self) -> usize {
+    /// A larger table that has the keys before a frontier.
+    pub(super) fn at(frontier: Digest, mut table: Table, capacity: usize) -> Self {
+        table.last = before(frontier);
+        Growing { table, capacity, frontier }
+    }
+
+    /// The least number of lines that there are up to the frontier, and ahead of it.
+    fn least_lines(&self) -> usize {
         (self.table.home(self.frontier).line + LINES_AHEAD).min(self.table.count)
+    }
+
+    /// What holds between a larger table and the smaller one, whatever the remote has.
+    pub(super) fn check(&self, smaller: &Table) -> Result<(), String> {
+        let Growing { table, frontier, .. } = self;
+        if smaller.first_digest() != Some(*frontier) || table.last != before(*frontier) {
+            return Err("its frontier is not where a line starts".into());
+        }
+        if table.first > 0 {
+            return Err("lines of its larger table have moved".into());
+        }
+        if table.lines.len() < self.least_lines() {
+            return Err("lines are missing where its frontier is".into());
+        }
+        // The keys of one smaller line go to lines that there are.
+        if table.count / smaller.count > LINES_AHEAD / 2 {
+            return Err(format!("{} lines grow to {}", smaller.count, table.count));
+        }
+        Ok(())
     }
 
     /// Makes lines until there are enough ahead of the frontier.
@@ -101,13 +128,10 @@ impl Growing {
             return Ok(false);
         }
         smaller.retire_line(digests.len());
-        match smaller.lines.get(smaller.first) {
-            Some(_) => {
-                self.frontier = *smaller.range(smaller.buckets(smaller.first)).start();
-                self.table.last = before(self.frontier);
-            }
-            None => self.table.last = LAST,
-        }
+        (self.frontier, self.table.last) = match smaller.first_digest() {
+            Some(frontier) => (frontier, before(frontier)),
+            None => (LAST, LAST),
+        };
         self.make_lines();
         Ok(true)
     }
@@ -118,10 +142,10 @@ impl Growing {
     }
 }
 
-/// The digest before another; a frontier is never the first of all once a line has moved.
-pub(super) fn before(digest: Digest) -> Digest {
-    let number = u128::from(digest.word(0)) << 64 | u128::from(digest.word(1));
-    Digest::from_number(number.saturating_sub(1))
+/// The digest before another. Before the first of all there is none: a larger table whose frontier
+/// is there has no key, and is not read.
+fn before(digest: Digest) -> Digest {
+    Digest::from_number(digest.number().saturating_sub(1))
 }
 
 impl Table {
@@ -140,11 +164,18 @@ impl Table {
 
 /// Lines that all keys have left. Their memory is given back piece by piece: all at once takes
 /// milliseconds.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Retired {
     lines: Vec<Line>,
     /// Lines whose memory is given back.
     released: usize,
+}
+
+impl Clone for Retired {
+    /// The clone of a filter has no memory to give back.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Retired {

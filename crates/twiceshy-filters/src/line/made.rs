@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::cells::{Line, Writing};
 use super::fingerprint::{Epoch, Hash};
-use super::growing::{Growing, Retired, before};
+use super::growing::{Growing, Retired};
 use super::lanes::Twin;
 use super::shape::{Home, Shape};
 use super::table::Table;
@@ -35,30 +35,12 @@ impl Build for LineFilter {
         let mut filter = LineFilter { rebuilds, ..Self::of(table, params, capacity) };
         let larger = reader.size("the larger capacity")?;
         if larger > 0 {
-            let mut table = Table::read(params.lines(), &mut reader)?;
-            let (word, first) = (reader.u64("the frontier")?, filter.table.first);
-            let buckets = (first < filter.table.lines.len()).then(|| filter.table.buckets(first));
-            let buckets = buckets.filter(|buckets| !buckets.is_empty() && first > 0);
-            let frontier = buckets.map(|buckets| *filter.table.range(buckets).start());
-            let Some(frontier) = frontier.filter(|frontier| frontier.word(0) == word) else {
-                return Err(Error::format("its frontier is not where a line starts"));
-            };
-            table.last = before(frontier);
-            let growing = Growing { table, capacity: larger, frontier };
-            if growing.table.lines.len() < growing.least_lines() {
-                return Err(Error::format("lines are missing where its frontier is"));
-            }
-            filter.growing = Some(Box::new(growing));
-        } else if filter.table.lines.len() != filter.table.count || filter.table.first > 0 {
-            return Err(Error::format("lines are missing in a filter that does not grow"));
+            let table = Table::read(params.lines(), &mut reader)?;
+            let frontier = Digest::new([reader.u64("the frontier")?, 0]);
+            filter.growing = Some(Box::new(Growing::at(frontier, table, larger)));
         }
         reader.finish()?;
-        let slots = |table: &Table| table.count * table.shape.slots;
-        let is_possible = (1..=slots(&filter.table)).contains(&capacity)
-            && filter.growing.as_ref().is_none_or(|growing| larger <= slots(&growing.table));
-        if !is_possible {
-            return Err(Error::format(format!("its lines have no capacity of {capacity}")));
-        }
+        filter.check_tables().map_err(Error::format)?;
         Ok(filter)
     }
 
@@ -136,7 +118,6 @@ impl Table {
         table.first = first;
         table.counts = counts;
         table.count_adapted();
-        table.check().map_err(Error::format)?;
         Ok(table)
     }
 }

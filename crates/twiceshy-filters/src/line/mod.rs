@@ -349,7 +349,7 @@ impl DigestFilter for LineFilter {
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {
-        self.tables().try_for_each(Table::check)?;
+        self.check_tables()?;
         self.check_against(remote)
     }
 }

@@ -41,6 +41,9 @@ pub(super) struct Table {
     pub(super) twin: Twin,
 }
 
+/// The selector of a run that begins in a group that has adapted: that of most runs that had to.
+const USUAL_SELECTOR: u32 = 1;
+
 /// The last digest of all.
 pub(super) const LAST: Digest = Digest::new([u64::MAX, u64::MAX]);
 
@@ -90,9 +93,10 @@ impl Table {
     #[inline]
     pub(super) fn add(&mut self, digest: Digest) -> bool {
         if !self.twin.insert(&mut self.lines, self.count, digest) {
-            match self.plan_insertion(digest, None) {
-                Ok(Some(plan)) => self.put(digest, plan),
-                _ => return false,
+            let Ok(Some(plan)) = self.plan_insertion(digest, None) else { return false };
+            if !self.put_in_run(digest, plan) {
+                // One slot and no copies: growth may have to take it back.
+                self.rewrite(self.find(digest), &[digest], USUAL_SELECTOR);
             }
         }
         self.counts.len += 1;
@@ -119,6 +123,13 @@ impl Table {
     pub(super) fn buckets(&self, line: usize) -> Range<usize> {
         let first = self.first_bucket(line);
         first..first + self.lines[line].window()
+    }
+
+    /// The first digest of the lines in use; `None` if they have no bucket.
+    pub(super) fn first_digest(&self) -> Option<Digest> {
+        let bucket = (self.first < self.lines.len()).then(|| self.first_bucket(self.first))?;
+        let is_one = bucket < self.count * self.shape.buckets;
+        is_one.then(|| *self.range(bucket..bucket + 1).start())
     }
 
     #[inline(always)]
@@ -205,20 +216,25 @@ impl Table {
 
     /// Makes room as planned, and adds a fingerprint.
     pub(super) fn put(&mut self, digest: Digest, plan: Option<Drift>) {
-        if let Some(plan) = plan {
-            self.drift(plan);
-        }
-        if self.twin.insert(&mut self.lines, self.count, digest) {
+        if self.put_in_run(digest, plan) {
             return;
         }
-        // A run begins in a group that has adapted. It gets the selector that it had, as far as that
-        // is known; if not, the one of most runs that had to adapt.
+        // The new run gets the selector that it had, as far as that is known.
         let bucket = self.find(digest);
         let (shape, line) = (&self.shape, &self.lines[bucket.line]);
         let (epoch, free) = (line.epoch().byte(), shape.slots - line.used(shape));
         let selector = u32::from(self.departed.recall(digest, epoch));
         self.departed.forget(digest, epoch);
         let fits = (1..shape.selectors().min(1 << free.min(16))).contains(&selector);
-        self.rewrite(bucket, &[digest], if fits { selector } else { 1 });
+        self.rewrite(bucket, &[digest], if fits { selector } else { USUAL_SELECTOR });
+    }
+
+    /// Makes room as planned, and adds a fingerprint to the run of its bucket. `false`, with room
+    /// made, where a run has to begin in a group that has adapted.
+    fn put_in_run(&mut self, digest: Digest, plan: Option<Drift>) -> bool {
+        if let Some(plan) = plan {
+            self.drift(plan);
+        }
+        self.twin.insert(&mut self.lines, self.count, digest)
     }
 }

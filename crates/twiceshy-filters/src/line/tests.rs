@@ -3,6 +3,7 @@
 mod adapting;
 mod drift;
 mod growth;
+mod histories;
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -51,20 +52,32 @@ pub(super) fn false_positive(filter: &LineFilter, key: Digest, rng: &mut Rng) ->
     (0..tries).map(|_| digest_in(table, bucket, rng)).find(|&query| filter.contains(query))
 }
 
-/// A set that refuses ranges that end before they start, which other stores may panic at, and
-/// that fails where one starts at a digest of choice.
+/// A set that refuses ranges that end before they start, which other stores may panic at. It fails
+/// where a range starts at a digest of choice, and once when its fuse has burnt down.
 #[derive(Clone, Default)]
 struct Strict {
     set: MemorySet,
     fails_at: Option<Digest>,
+    /// Accesses until it fails, that one included; 0: it does not.
+    fuse: u64,
+}
+
+impl Strict {
+    fn burn(&mut self) -> Result<(), RemoteError> {
+        let fails = self.fuse == 1;
+        self.fuse = self.fuse.saturating_sub(1);
+        if fails { Err("unplugged".into()) } else { Ok(()) }
+    }
 }
 
 impl Ordered for Strict {
     fn insert(&mut self, digest: Digest) -> Result<(), RemoteError> {
+        self.burn()?;
         self.set.insert(digest)
     }
 
     fn remove(&mut self, digest: Digest) -> Result<bool, RemoteError> {
+        self.burn()?;
         self.set.remove(digest)
     }
 
@@ -74,6 +87,7 @@ impl Ordered for Strict {
         visitor: &mut dyn FnMut(Digest),
     ) -> Result<(), RemoteError> {
         assert!(range.start() <= range.end(), "{range:?} ends before it starts");
+        self.burn()?;
         if self.fails_at == Some(*range.start()) {
             return Err("unplugged".into());
         }

@@ -1,12 +1,16 @@
 //! Filters that grow: all at once, and key by key.
 
 use alloc::format;
+use alloc::string::ToString as _;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
 use crate::error::Error;
 use crate::filter::Adapted;
+use crate::line::cells::Line;
+use crate::line::fingerprint::Epoch;
+use crate::line::growing::{Growing, Retired};
 
 /// A filter that has just begun to grow, with queries that it was adapted to.
 fn about_to_grow(text: &str, capacity: usize, rng: &mut Rng) -> (Filled, Vec<Digest>) {
@@ -150,4 +154,207 @@ fn keys_pile_up_on_both_sides_of_a_frontier_that_stands_still() {
         }
         assert!(play.filter.growing.is_none(), "{text}: the frontier moves on");
     }
+}
+
+/// A table of more lines than are made ahead of the frontier.
+#[test]
+fn lines_are_made_before_the_frontier_comes() {
+    let mut rng = Rng::new(8);
+    for text in FILTERS {
+        let mut play = filled(&format!("{text},full=grow"), 12_000, 12_000, &mut rng);
+        let (mut steps, mut lines) = (0, Vec::new());
+        while let Some(growing) = &play.filter.growing {
+            lines.push(growing.table.lines.len());
+            let key = random_digests(1, &mut rng)[0];
+            assert!(play.filter.insert(key, &mut play.remote).expect("it grows"), "{text}");
+            play.keys.push(key);
+            if steps % 20 == 0 {
+                play.check(text);
+            }
+            steps += 1;
+        }
+        play.check(text);
+        let (first, last) = (lines[0], play.filter.table.count);
+        assert!(first < last && steps > 140, "{text}: {first} of {last} lines, {steps} steps");
+    }
+}
+
+/// The remote takes a key and fails where the first line is to move: growth has begun, and no key
+/// has moved.
+#[test]
+fn a_filter_that_could_only_begin_to_grow_is_saved_and_read() {
+    let mut rng = Rng::new(4);
+    for text in FILTERS {
+        let (mut play, _) = about_to_grow(text, 300, &mut rng);
+        play.remote.fuse = 2;
+        let insert = |play: &mut Filled, rng: &mut Rng| {
+            let key = random_digests(1, rng)[0];
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+            play.keys.push(key);
+        };
+        insert(&mut play, &mut rng);
+        assert!(play.filter.growing.is_some() && play.filter.table.first == 0, "{text}");
+        play.check(text);
+        let saved = play.filter.save();
+        play.filter = LineFilter::load(&saved).expect("its own bytes");
+        assert_eq!(play.filter.save(), saved, "{text}");
+        while play.filter.growing.is_some() {
+            insert(&mut play, &mut rng);
+            play.check(text);
+        }
+        assert_eq!(play.filter.table.first, 0, "{text}: the larger table is all there is");
+    }
+}
+
+/// A line at the frontier whose buckets have all come home to its right neighbour.
+#[test]
+fn a_frontier_may_be_at_a_line_without_a_bucket() {
+    let mut rng = Rng::new(5);
+    for text in FILTERS {
+        let mut play = filled(&format!("{text},full=grow"), 1000, 0, &mut rng);
+        let (shape, count) = (play.filter.table.shape, play.filter.table.count);
+        // No two of these fit one line, so the last lines have one each.
+        let all = count * shape.buckets;
+        for bucket in all - 23..all - 20 {
+            for _ in 0..shape.slots - 2 {
+                let key = digest_in(&play.filter.table, bucket, &mut rng);
+                assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+                play.keys.push(key);
+            }
+        }
+        assert_eq!(play.filter.table.buckets(count - 2), all - 22..all - 21, "{text}");
+        // The keys that it has are those that it was made for.
+        play.filter.capacity = play.keys.len();
+        let frontier = *play.filter.table.range(all - 22..all - 21).start();
+        play.remote.fails_at = Some(frontier);
+        for _ in 0..count / 2 {
+            let key = Digest::new([rng.next() >> 2, rng.next()]);
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+            play.keys.push(key);
+        }
+        assert_eq!(play.filter.table.first, count - 2, "{text}");
+        let last: Vec<Digest> = play.keys.iter().copied().filter(|key| *key >= frontier).collect();
+        let is_behind = |key: &&Digest| bucket_of(&play.filter.table, **key) > all - 22;
+        let behind: Vec<Digest> = last.iter().filter(is_behind).copied().collect();
+        for key in behind {
+            assert!(play.filter.remove(key, &mut play.remote).expect("in memory"), "{text}");
+            play.keys.retain(|&other| other != key);
+        }
+        assert_eq!(play.filter.table.lines[count - 2].window(), 0, "{text}");
+        play.check(text);
+        let saved = play.filter.save();
+        play.filter = LineFilter::load(&saved).expect("its own bytes");
+        assert_eq!(play.filter.save(), saved, "{text}");
+        play.remote.fails_at = None;
+        // The larger table has no room for so many keys in one place.
+        for key in last.into_iter().skip(5) {
+            if play.filter.remove(key, &mut play.remote).expect("in memory") {
+                play.keys.retain(|&other| other != key);
+            }
+        }
+        for key in random_digests(2, &mut rng) {
+            assert!(play.filter.insert(key, &mut play.remote).expect("it grows"), "{text}");
+            play.keys.push(key);
+        }
+        assert!(play.filter.growing.is_none(), "{text}");
+        play.check(text);
+    }
+}
+
+/// A larger table that has no room for one key of a line gives back the others: also one that
+/// began a run in a group that had adapted, and that looks like a key which had copies.
+#[test]
+fn a_line_that_cannot_move_leaves_nothing_in_the_larger_table() {
+    let mut rng = Rng::new(6);
+    for text in FILTERS {
+        let mut play = filled(&format!("{text},full=grow"), 300, 0, &mut rng);
+        let shape = play.filter.table.shape;
+        let [moves, stays] = [2, 30].map(|bucket| digest_in(&play.filter.table, bucket, &mut rng));
+        for key in [moves, stays] {
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+        }
+        let smaller = &mut play.filter.table;
+        let mut growing = Growing::new(2 * smaller.count, 600, Epoch::FIRST.another(1), smaller);
+        let larger = &mut growing.table;
+        let (free, full) = (larger.find(moves), larger.find(stays));
+        assert_eq!((free.line, full.line), (0, 1), "{text}");
+        for _ in 0..shape.slots {
+            assert!(larger.add(Digest::new([stays.word(0), rng.next()])), "{text}");
+        }
+        // No bucket moves without its digests to lines of another epoch.
+        for line in [0, 2] {
+            larger.lines[line] = larger.lines[line].emptied(Epoch::FIRST, &shape);
+        }
+        larger.change(0, |line| line.adapt_group(free.group, 0, &shape));
+        larger.departed.remember(moves, Epoch::FIRST.byte(), 2, 1);
+        let before = larger.lines.clone();
+        let moved = growing.step(smaller, &mut play.remote);
+        assert!(matches!(moved, Ok(false)), "{text}");
+        assert!(growing.table.lines == before, "{text}: something was left behind");
+        assert_eq!(growing.table.counts.len, shape.slots, "{text}");
+        assert!([moves, stays].iter().all(|&key| smaller.contains(key)), "{text}");
+    }
+}
+
+/// What is wrong with a filter that grows.
+type Change = fn(&mut LineFilter, &mut Growing);
+
+/// Files of filters that no insertion leads to. The first would lose keys when it grows for the
+/// second time, the next two ask for lines that are not there.
+#[test]
+fn tables_that_do_not_belong_together_are_found() {
+    let mut rng = Rng::new(7);
+    let changes: [(&str, Change); 6] = [
+        ("have moved", |_, growing| growing.table.first = 1),
+        ("are missing", |filter, _| filter.table.count += 1),
+        ("lines grow to", |_, growing| {
+            growing.table.count = 2000;
+            let line = Line::empty(growing.table.epoch, &growing.table.shape);
+            growing.table.lines.resize(1500, line);
+        }),
+        ("lines are missing where", |_, growing| {
+            growing.table.count = 300;
+            growing.table.lines.truncate(200);
+        }),
+        ("frontier", |_, growing| {
+            growing.frontier = Digest::new([growing.frontier.word(0) + 1, 0])
+        }),
+        ("frontier", |filter, _| filter.table.first -= 1),
+    ];
+    for text in FILTERS {
+        // None in the first lines of the larger table, and none in the lines that move last.
+        let mut play = filled(&format!("{text},full=grow"), 300, 0, &mut rng);
+        for _ in 0..100 {
+            let key = Digest::new([(1 << 62) + (rng.next() >> 3), rng.next()]);
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+        }
+        play.filter.capacity = 100;
+        for _ in 0..2 {
+            let key = Digest::new([1 << 62, rng.next()]);
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+        }
+        play.filter.check(&mut play.remote).expect("all is well");
+        for (what, change) in changes {
+            let mut filter = play.filter.clone();
+            let mut growing = filter.growing.take().expect("it grows");
+            change(&mut filter, &mut growing);
+            filter.growing = Some(growing);
+            let broken = filter.check(&mut play.remote).expect_err(what);
+            assert!(broken.contains(what), "{text}: {what}: {broken}");
+            let refused = LineFilter::load(&filter.save()).err().expect(what).to_string();
+            assert!(refused.contains(what), "{text}: {what}: {refused}");
+        }
+    }
+}
+
+/// A filter gives back the memory that it has grown out of piece by piece; a clone has none of it.
+#[test]
+fn a_clone_has_no_memory_to_give_back() {
+    let mut filter = filter("line:full=grow", 100);
+    let bits = filter.stats().bits;
+    filter.retired = Retired::new(Vec::with_capacity(10_000));
+    let retired = filter.retired.bits();
+    filter.retired.release_some();
+    assert!(filter.stats().bits > bits && filter.retired.bits() < retired);
+    assert_eq!(filter.clone().stats().bits, bits);
 }
