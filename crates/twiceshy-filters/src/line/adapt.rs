@@ -157,8 +157,7 @@ impl Table {
         // What only the owner of the secret knows decides, and another number each time: with the
         // same one for the same query, an adversary would lead a line round in a circle.
         let mut drawn = (0..EPOCHS_TRIED).map(|turn| {
-            let turn = (EPOCHS_TRIED * self.counts.spent + turn) % u64::from(u32::MAX - 1);
-            let number = query.derived(2 + turn as u32);
+            let number = query.derived(2 + (EPOCHS_TRIED * self.counts.spent + turn) as u32);
             draw(old.epoch().another(number))
         });
         let last = drawn.next().expect("one is tried");

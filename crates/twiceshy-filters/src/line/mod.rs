@@ -32,6 +32,7 @@
 //! | `adapt.rs` | selectors, epochs, removal |
 //! | `table.rs` | lines and their keys: one table, or two while a filter grows |
 //! | `growing.rs` | growth without a stop |
+//! | `check.rs` | every invariant |
 //! | `made.rs` | whole filters: from sorted digests, from files, larger, rebuilt |
 
 mod adapt;

@@ -44,8 +44,8 @@ pub struct Shape {
 impl Shape {
     /// The shape with so many planes; `None` where there is none.
     ///
-    /// Slots, buckets and window come from `docs/line-filter.md`, "Shapes": the most slots that
-    /// leave a window in which no insertion is refused.
+    /// `docs/line-filter.md`, "Shapes", says why: as many slots as fit, and as many buckets and
+    /// keys as leave insertions a way to free slots.
     #[must_use]
     pub const fn of(planes: usize) -> Option<Self> {
         let (slots, buckets, keys_per_1000_lines) = match planes {
@@ -139,6 +139,7 @@ mod tests {
             assert!(shape.plane_at(shape.planes - 1) / 8 + 8 <= 64);
             assert!(shape.buckets + 2 * MOST_DRIFT as usize <= 256);
             assert!(shape.slots <= MOST_SLOTS && shape.planes <= MOST_PLANES);
+            assert_eq!(shape.slots, 440 / (9 + shape.planes), "{shape:?}: the most that fit");
         }
     }
 

@@ -359,18 +359,3 @@ fn a_selector_that_there_is_not_is_found() {
         }
     }
 }
-
-/// Epochs are drawn however often lines were redrawn before, as a file may say.
-#[test]
-fn a_line_is_redrawn_whatever_the_number_of_redraws() {
-    let mut rng = Rng::new(11);
-    for spent in [(1 << 29) - 1, 1 << 29, (1 << 56) - 1] {
-        let mut play = filled("line", 44, 44, &mut rng);
-        play.filter.table.counts.spent = spent;
-        while play.filter.stats().spent < spent + 3 {
-            let key = play.keys[rng.below(44) as usize];
-            adapted(&mut play, &[key], &mut rng);
-        }
-        play.check("redrawn");
-    }
-}
