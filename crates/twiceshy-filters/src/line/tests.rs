@@ -5,6 +5,7 @@ mod drift;
 mod growth;
 mod histories;
 
+use alloc::string::ToString as _;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
@@ -12,7 +13,7 @@ use super::LineFilter;
 use super::shape::{MOST_PLANES, Shape};
 use super::table::Table;
 use crate::digest::Digest;
-use crate::error::RemoteError;
+use crate::error::{Error, RemoteError};
 use crate::filter::DigestFilter as _;
 use crate::remote::{Accesses, MemorySet, Ordered};
 use crate::rng::Rng;
@@ -97,6 +98,11 @@ impl Ordered for Strict {
     fn accesses(&self) -> Accesses {
         self.set.accesses()
     }
+}
+
+/// The remote failed, and did not have digests that the filter has no fingerprints for.
+fn assert_unplugged(error: &Error) {
+    assert_eq!(error.to_string(), Error::Remote("unplugged".into()).to_string());
 }
 
 /// What a Poisson variable of this mean exceeds with probability 10^-6 at most.

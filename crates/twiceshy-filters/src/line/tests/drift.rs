@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::error::Error;
 use crate::line::shape::MOST_DRIFT;
 
 fn drifts(table: &Table) -> impl Iterator<Item = i32> {

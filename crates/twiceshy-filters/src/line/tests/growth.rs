@@ -6,7 +6,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::error::Error;
 use crate::filter::Adapted;
 use crate::line::cells::Line;
 use crate::line::fingerprint::Epoch;
@@ -124,8 +123,8 @@ fn keys_pile_up_on_both_sides_of_a_frontier_that_stands_still() {
                     piled.push(key);
                     play.keys.push(key);
                 }
-                Err(Error::Full { .. } | Error::Remote(_)) => {}
-                Err(error) => panic!("{text}: {error}"),
+                Err(Error::Full { .. }) => {}
+                Err(error) => assert_unplugged(&error),
             }
             if play.filter.growing.is_none() {
                 break;
@@ -134,13 +133,19 @@ fn keys_pile_up_on_both_sides_of_a_frontier_that_stands_still() {
                 let near = piled[rng.below(piled.len() as u64) as usize];
                 if let Some(query) = false_positive(&play.filter, near, &mut rng) {
                     // A read that starts at the frontier fails.
-                    _ = play.filter.adapt(query, &mut play.remote);
+                    if let Err(error) = play.filter.adapt(query, &mut play.remote) {
+                        assert_unplugged(&error);
+                    }
                 }
             }
             if step % 5 == 4 && !piled.is_empty() {
                 let gone = piled.swap_remove(rng.below(piled.len() as u64) as usize);
-                if play.filter.remove(gone, &mut play.remote).unwrap_or(false) {
-                    play.keys.retain(|&key| key != gone);
+                match play.filter.remove(gone, &mut play.remote) {
+                    Ok(removed) => {
+                        assert!(removed, "{text}");
+                        play.keys.retain(|&key| key != gone);
+                    }
+                    Err(error) => assert_unplugged(&error),
                 }
             }
             play.check(text);
