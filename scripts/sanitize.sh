@@ -15,7 +15,7 @@ fi
 # A target directory of its own: other flags build everything again.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitize \
   cargo test --quiet --target "$target" -p twiceshy-filters --lib -- \
-  bits:: cuckoo:: broom:: remote:: quotient::glance quotient::block quotient::append
+  bits:: cuckoo:: broom:: remote:: quotient::glance quotient::block quotient::append line::lanes
 if cargo +nightly miri --version >/dev/null 2>&1; then
   MIRIFLAGS=-Zmiri-disable-isolation CARGO_TARGET_DIR=target/miri \
     cargo +nightly miri test --quiet -p twiceshy-filters --lib -- bits::

@@ -41,6 +41,7 @@ fn adapted(play: &mut Filled, keys: &[Digest], rng: &mut Rng) -> Vec<Digest> {
         let Some(query) = false_positive(&play.filter, key, rng) else { continue };
         let outcome = play.filter.adapt(query, &mut play.remote).expect("in memory");
         assert_eq!(outcome, Adapted::Fixed);
+        assert!(!play.filter.contains(query), "a query that is fixed");
         fixed.push(query);
     }
     fixed

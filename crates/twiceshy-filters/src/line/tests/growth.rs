@@ -110,6 +110,12 @@ fn keys_pile_up_on_both_sides_of_a_frontier_that_stands_still() {
         }
         let frontier = play.filter.growing.as_ref().expect("it grows").frontier;
         play.remote.fails_at = Some(frontier);
+        // The last digest before it, and the first behind it.
+        let edges = [frontier.number() - 1, frontier.number()].map(Digest::from_number);
+        for key in edges {
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+            play.keys.push(key);
+        }
         let mut piled = Vec::new();
         for step in 0..400 {
             // Within a few buckets of the frontier.
