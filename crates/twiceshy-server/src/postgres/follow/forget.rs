@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::slot::PREFIX;
 use crate::backend::Failure;
-use crate::postgres::address;
 use crate::postgres::names::quoted;
-use crate::postgres::session::{Sessions, told};
+use crate::postgres::session::Sessions;
+use crate::postgres::{address, down};
 use crate::tls::Authorities;
 
 /// What [`forget`] found in a database.
@@ -34,7 +34,6 @@ pub async fn forget(
     let config = address::parsed(store, authorities.is_some())?;
     let sessions = Sessions::new(config, authorities, timeout);
     let client = sessions.open().await.map_err(Failure::Upstream)?;
-    let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
     let slots = client
         .query(
             "SELECT slot_name::text, active FROM pg_catalog.pg_replication_slots

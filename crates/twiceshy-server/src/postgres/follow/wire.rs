@@ -163,17 +163,9 @@ impl Walsender {
         }
     }
 
-    /// Begins to stream a slot from a position on.
-    pub(super) async fn start(
-        &mut self,
-        slot: &str,
-        from: Lsn,
-        publication: &str,
-    ) -> io::Result<()> {
-        let command = format!(
-            "START_REPLICATION SLOT \"{slot}\" LOGICAL {from} \
-             (proto_version '1', publication_names '\"{publication}\"')"
-        );
+    /// Begins to stream a slot, from its confirmed position on.
+    pub(super) async fn start(&mut self, slot: &str, options: &str) -> io::Result<()> {
+        let command = format!("START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 ({options})");
         frontend::query(&command, &mut self.write)?;
         self.send().await?;
         loop {
