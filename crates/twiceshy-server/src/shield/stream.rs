@@ -432,6 +432,34 @@ mod tests {
     }
 
     #[test]
+    fn lookups_know_a_key_before_its_position_is_applied() {
+        const KEYS: u32 = 20_000;
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let directory = tempfile::TempDir::new().expect("a directory");
+        let options = crate::ShieldOptions {
+            directory: directory.path().into(),
+            resync: None,
+            resync_at_start: true,
+        };
+        let open = crate::Shield::open(crate::shield::tests::Empty, &options, |_, _| ());
+        let inner = Arc::clone(&runtime.block_on(open).expect("opened").inner);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 1..=KEYS {
+                    let commit = Commit { end: n.into(), time: 0 };
+                    inner.stream(n, &[Event::Added(digest(n.into()))], Some(commit));
+                }
+            });
+            let applied = inner.stream.applied();
+            let mut at = 0;
+            while at < u64::from(KEYS) {
+                at = *applied.borrow();
+                assert!(at == 0 || inner.stream.contains(|| digest(at)), "{at}");
+            }
+        });
+    }
+
+    #[test]
     fn a_batch_is_what_its_events_amount_to() {
         use Event::{Added, Cleared, Removed};
         let [a, b, c, d] = [1, 2, 3, 4].map(digest);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::setup::BEGIN_LOCAL;
 use super::slot::PREFIX;
 use crate::backend::Failure;
 use crate::postgres::names::quoted;
@@ -67,7 +68,7 @@ pub async fn forget(
         .map_err(down)?;
     for row in publications {
         let name: String = row.get(0);
-        let drop = format!("BEGIN READ WRITE; DROP PUBLICATION {}; COMMIT", quoted(&name));
+        let drop = format!("{BEGIN_LOCAL}; DROP PUBLICATION {}; COMMIT", quoted(&name));
         client.batch_execute(&drop).await.map_err(down)?;
         forgotten.publications.push(name);
     }

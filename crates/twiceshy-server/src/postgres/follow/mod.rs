@@ -29,6 +29,7 @@ mod probe;
 mod session;
 mod setup;
 mod slot;
+mod stand_in;
 mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,6 +53,7 @@ use lsn::Lsn;
 use setup::{Publication, Server};
 use slot::Followed;
 pub(super) use slot::not_connected;
+use stand_in::confirm_all;
 pub(super) use wire::Walsender;
 
 /// How a table is followed.
@@ -263,8 +265,25 @@ impl Follower {
     }
 
     /// Builds the filter from nothing: a new slot, a scan of its snapshot, and then the position
-    /// of that.
+    /// of that. Commits do not wait for it.
     async fn build(
+        &self,
+        server: &Server,
+        publication: &Publication,
+        progress: impl FnMut(u64, u64) + Send + 'static,
+    ) -> Result<(), Failure> {
+        self.inner.trust.withdraw();
+        let built = self.build_alone(server, publication, progress);
+        match self.options.mode {
+            FollowMode::Async => built.await,
+            FollowMode::Sync => tokio::select! {
+                built = built => built,
+                never = confirm_all(&self.inner.upstream.lanes, &self.options.name) => match never {},
+            },
+        }
+    }
+
+    async fn build_alone(
         &self,
         server: &Server,
         publication: &Publication,
@@ -272,7 +291,6 @@ impl Follower {
     ) -> Result<(), Failure> {
         let inner = &self.inner;
         let _turn = Arc::clone(&inner.resyncing).lock_owned().await;
-        inner.trust.withdraw();
         inner.begin_build().await;
         let clearing = Arc::clone(inner);
         blocking(move || {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Statement};
 
 use super::lsn::Lsn;
-use super::setup::Publication;
+use super::setup::{BEGIN_LOCAL, Publication};
 use crate::backend::Failure;
 use crate::postgres::session::{Step, told};
 use crate::postgres::{Lanes, down};
@@ -99,9 +99,10 @@ impl Prober {
     /// Writes a transaction to the server's log that changes nothing, and all of the log to the
     /// server's disk.
     pub(super) async fn beat(&self) -> Result<(), String> {
-        let beat = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local; \
-                    SELECT pg_catalog.pg_logical_emit_message(true, 'twiceshy', ''); COMMIT";
-        let beat = self.client.batch_execute(beat);
+        let beat = format!(
+            "{BEGIN_LOCAL}; SELECT pg_catalog.pg_logical_emit_message(true, 'twiceshy', ''); COMMIT"
+        );
+        let beat = self.client.batch_execute(&beat);
         match tokio::time::timeout(self.most, beat).await {
             Ok(beat) => beat.map_err(|error| told(&error)),
             Err(_) => Err(format!("no answer in {:?}", self.most)),

@@ -55,7 +55,9 @@ impl Follower {
         let followed = Followed::read(&self.inner.directory);
         let followed = followed.ok_or_else(|| Failure::Store("the slot's file is gone".into()))?;
         let mut walsender = lanes.walsender(&self.options.name).await?;
-        let started = walsender.start(&followed.slot, &publication.options(&server)).await;
+        // From what it has confirmed.
+        let (slot, options) = (&followed.slot, publication.options(&server));
+        let started = walsender.start(&format!("SLOT \"{slot}\" LOGICAL 0/0 ({options})")).await;
         started.map_err(|error| Failure::Upstream(error.to_string()))?;
         // Nobody else can confirm more now.
         let confirmed = slot::confirmed(&client, &followed.slot).await?;
@@ -221,7 +223,7 @@ impl Reading<'_> {
                     self.report(true).await?;
                 }
             }
-            Incoming::Data(data) => {
+            Incoming::Data { data, .. } => {
                 let message = pgoutput::read(data);
                 self.apply(message.ok_or_else(|| strange("a message cannot be read"))?).await?;
             }

@@ -18,6 +18,10 @@ const COLUMN_LISTS: i32 = 15_00_00;
 /// From here on messages in the log can be asked for.
 const MESSAGES: i32 = 14_00_00;
 
+/// Begins a transaction that writes, and does not wait for synchronous standbys: this shield may
+/// be one of them.
+pub(super) const BEGIN_LOCAL: &str = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local";
+
 /// A server that can be followed.
 pub(super) struct Server {
     pub(super) version: i32,
@@ -151,7 +155,8 @@ pub(super) async fn publication(
             )));
         }
         (false, _) => {
-            let made = client.batch_execute(&format!("BEGIN READ WRITE; {create}; COMMIT")).await;
+            let make = format!("{BEGIN_LOCAL}; {create}; COMMIT");
+            let made = client.batch_execute(&make).await;
             if let Err(error) = made {
                 let _ = client.batch_execute("ROLLBACK").await;
                 return match error.code() {

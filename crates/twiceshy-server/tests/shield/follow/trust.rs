@@ -1,5 +1,8 @@
 //! When the filter is relied on.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use tempfile::TempDir;
 use twiceshy_server::FollowMode;
 
@@ -56,6 +59,35 @@ fn sync_is_relied_on_only_if_commits_wait() {
     set("");
     eventually("the filter is not relied on", || !running.is_trusted());
     running.stop();
+}
+
+/// A new slot begins when the commits are over that wait for the shield.
+#[test]
+fn commits_do_not_wait_for_a_filter_that_is_built() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY)");
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'shield'");
+    server.sql("SELECT pg_reload_conf()");
+    const MOST: Duration = Duration::from_secs(20);
+    let directory = TempDir::new().expect("a directory");
+    thread::scope(|scope| {
+        let commit = scope.spawn(|| {
+            let begin = Instant::now();
+            // It goes on at last, with a warning.
+            let milliseconds = MOST.as_millis();
+            server.sql(&format!(
+                "SET statement_timeout = {milliseconds}; INSERT INTO t VALUES ('ada')"
+            ));
+            begin.elapsed()
+        });
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        eventually("it waits for the shield", || server.sql(waiting) == "1");
+        let running = follow(&server, &directory, FollowMode::Sync);
+        let waited = commit.join().expect("it is committed");
+        assert!(waited < MOST, "it waited for {waited:?}");
+        assert!(exists(&mut running.client(), "ada"));
+        running.stop();
+    });
 }
 
 #[test]
