@@ -157,4 +157,4 @@ fn a_server_that_crashed_is_not_taken_for_another() {
 }
 
 /// How what a shield writes to the log begins.
-const BEAT: &str = "BEGIN READ WRITE; SET LOCAL synchronous_commit";
+const BEAT: &str = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local; SELECT";
