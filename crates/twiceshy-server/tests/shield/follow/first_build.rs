@@ -36,7 +36,7 @@ struct Shared {
 fn write(shared: &Shared, address: &str, writer: u64) {
     let runtime = Runtime::new().expect("a runtime");
     let (sql, connection) = runtime.block_on(tokio_postgres::connect(address, NoTls)).expect("up");
-    runtime.spawn(async move { connection.await });
+    runtime.spawn(connection);
     let run = |statement: String| {
         runtime.block_on(sql.batch_execute(&statement)).expect("it is written");
         shared.written.fetch_add(1, Ordering::Relaxed);
