@@ -436,6 +436,10 @@ impl Upstream for Table {
         Ok(exist)
     }
 
+    async fn log_end(&self) -> Result<Option<u64>, Failure> {
+        if self.progress.is_following() { self.lanes.log_end().await.map(Some) } else { Ok(None) }
+    }
+
     async fn estimate(&self) -> Result<u64, Failure> {
         let client = self.lanes.session().await?;
         let one = async |sql: &str, step: Step| {

@@ -21,6 +21,7 @@
 //! keys that come and go, and lookups are passed on while it does not.
 
 mod changes;
+mod fresh;
 mod lookups;
 mod origin;
 mod passed;

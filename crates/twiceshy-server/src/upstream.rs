@@ -46,6 +46,12 @@ pub trait Upstream: Send + Sync + 'static {
     /// Whether keys are stored.
     fn exist(&self, keys: &[Bytes]) -> impl Future<Output = Result<Vec<bool>, Failure>> + Send;
 
+    /// The end of its log, if that is followed: what a client could see before this call is before
+    /// that position.
+    fn log_end(&self) -> impl Future<Output = Result<Option<u64>, Failure>> + Send {
+        async { Ok(None) }
+    }
+
     /// About how many keys there are.
     fn estimate(&self) -> impl Future<Output = Result<u64, Failure>> + Send;
 

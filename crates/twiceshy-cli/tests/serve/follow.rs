@@ -250,6 +250,8 @@ fn nothing_is_denied(mode: Mode) {
         shield.kill();
         shield = Process::start(directory.path(), &flags);
         answers(&shield);
+        // The server was told of nothing that was not on disk.
+        assert!(!shield.log().contains("building the filter"), "{}", shield.log());
         goes_on("reads after the shield was killed");
     }
     for _ in 0..3 {

@@ -102,7 +102,7 @@ fn tls_by_flags() {
     let (authority, another) = (Authority::new(), Authority::new());
     let redis = RedisServer::start_with_tls(&authority, "IP:127.0.0.1");
     assert_eq!(redis.client().line("SET ada@x Ada"), Value::ok());
-    let postgres = PostgresServer::start_with_tls(&authority);
+    let postgres = PostgresServer::start_with_tls(&authority, &[]);
     postgres.sql(
         "CREATE TABLE users (email text PRIMARY KEY, name text);
          INSERT INTO users VALUES ('ada@x', 'Ada')",

@@ -69,7 +69,8 @@ pub(super) async fn resync<U: Upstream>(
     // A scan that found nobody to take its keys fails as well, with less to say.
     let (resyncing, mut result) = absorbed?;
     result.without_key = scanned?;
-    result.forgotten = blocking(move || resyncing.forget()).await?;
+    let end = inner.upstream.log_end().await?;
+    result.forgotten = blocking(move || resyncing.forget(end)).await?;
     Ok(result)
 }
 
@@ -107,8 +108,9 @@ impl<U: Upstream> Resyncing<U> {
         absorb(&self.inner.sidecar, chunks, seen, at_once, expected, progress)
     }
 
-    /// Forgets what the scan did not see, a few at a time.
-    fn forget(&self) -> Result<u64, Failure> {
+    /// Forgets what the scan did not see, a few at a time. The store's log, if it has one, ended at
+    /// `end` after the scan.
+    fn forget(&self, end: Option<u64>) -> Result<u64, Failure> {
         let Inner { sidecar, changes, stopping, .. } = &*self.inner;
         let mut forgotten = 0;
         for piece in 0..1 << PIECES_BITS {
@@ -128,7 +130,7 @@ impl<U: Upstream> Resyncing<U> {
                 .read(range(piece), each)
                 .map_err(twiceshy::guard::Error::Read)?;
             for unseen in unseen.chunks(FORGOTTEN_AT_ONCE) {
-                let forget = |digests: &[Digest]| sidecar.removed_many(digests);
+                let forget = |digests: &[Digest]| self.inner.forget_absent(digests, end);
                 forgotten += changes.forget_unseen(unseen.to_vec(), forget)? as u64;
             }
         }

@@ -103,6 +103,7 @@ impl<U: Upstream> Inner<U> {
         let removal = self.changes.remove(digests.clone()).await;
         self.count_reads(keys);
         let there = self.upstream.exist(keys).await?;
+        let end = self.upstream.log_end().await?;
         let inner = Arc::clone(self);
         blocking(move || {
             let there = digests.into_iter().zip(there);
@@ -110,8 +111,11 @@ impl<U: Upstream> Inner<U> {
                 there.filter(|(_, there)| !there).map(|(digest, _)| digest).collect();
             gone.iter().for_each(|&digest| inner.sidecar.count_false_positive(digest));
             let forget = |digests: &[Digest]| {
-                inner.sidecar.removed_vanished(digests)?;
-                digests.iter().for_each(|&digest| inner.second_looks.end(digest));
+                inner.forget_absent(digests, end)?;
+                for &digest in digests {
+                    inner.sidecar.count_vanished(digest);
+                    inner.second_looks.end(digest);
+                }
                 Ok(())
             };
             removal.finish(|digest| gone.contains(digest), forget)

@@ -53,6 +53,7 @@ impl<U: Upstream> Inner<U> {
         let removal = self.changes.remove(digests.clone()).await;
         self.count_reads(keys);
         let still_there = self.upstream.exist(keys).await?;
+        let end = self.upstream.log_end().await?;
         let inner = Arc::clone(self);
         blocking(move || {
             let gone: HashSet<Digest> = digests
@@ -61,7 +62,7 @@ impl<U: Upstream> Inner<U> {
                 .filter(|(_, there)| !there)
                 .map(|(digest, _)| digest)
                 .collect();
-            let forget = |digests: &[Digest]| inner.sidecar.removed_many(digests);
+            let forget = |digests: &[Digest]| inner.forget_absent(digests, end);
             Ok(removal.finish(|digest| gone.contains(digest), forget)?)
         })
         .await

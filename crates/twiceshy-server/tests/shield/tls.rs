@@ -34,7 +34,7 @@ fn assert_serves(running: &Running) {
 #[test]
 fn postgres_is_verified_whatever_the_mode() {
     let (authority, another) = (Authority::new(), Authority::new());
-    let server = PostgresServer::start_with_tls(&authority);
+    let server = PostgresServer::start_with_tls(&authority, &[]);
     server.sql(
         "CREATE TABLE t (k text PRIMARY KEY, v text);
          INSERT INTO t SELECT n, 'v' || n FROM generate_series(1, 1000) n",

@@ -1,4 +1,5 @@
-//! PostgreSQL and Redis from Debian's packages, each for one test.
+//! PostgreSQL and Redis from Debian's packages, each for one test. `TWICESHY_POSTGRES_BIN` is the
+//! directory of another PostgreSQL's programs: `initdb`, `postgres` and `psql`.
 //!
 //! They listen on loopback, have their data in a directory of their own, and are
 //! killed when they are dropped, also by a panic. Where they are not installed the
@@ -7,6 +8,7 @@
 mod authority;
 pub mod cluster;
 
+use std::env;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -88,8 +90,8 @@ impl PostgresServer {
         server
     }
 
-    /// One with TLS too, as 127.0.0.1.
-    pub fn start_with_tls(authority: &Authority) -> Self {
+    /// One with these settings, and TLS as 127.0.0.1.
+    pub fn start_with_tls(authority: &Authority, settings: &[&str]) -> Self {
         let mut server = Self::made();
         let (certificate, key) = authority.sign("IP:127.0.0.1");
         for (setting, source) in [("ssl_cert_file", certificate), ("ssl_key_file", key)] {
@@ -99,19 +101,23 @@ impl PostgresServer {
             give_to_postgres(&own);
             server.arguments.extend(["-c".into(), format!("{setting}={}", own.display())]);
         }
-        server.arguments.extend(["-c".into(), "ssl=on".into()]);
+        for setting in ["ssl=on"].iter().chain(settings) {
+            server.arguments.extend(["-c".into(), setting.to_string()]);
+        }
         server.restart();
         server
     }
 
     fn made() -> Self {
-        let programs = fs::read_dir("/usr/lib/postgresql")
-            .into_iter()
-            .flatten()
-            .filter_map(|version| Some(version.ok()?.path().join("bin")))
-            .filter(|path| path.join("postgres").exists())
-            .max()
-            .unwrap_or_else(|| panic!("PostgreSQL {MISSING}"));
+        let debian = || {
+            let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+            versions
+                .filter_map(|version| Some(version.ok()?.path().join("bin")))
+                .filter(|path| path.join("postgres").exists())
+                .max()
+        };
+        let programs = env::var_os("TWICESHY_POSTGRES_BIN").map(PathBuf::from).or_else(debian);
+        let programs = programs.unwrap_or_else(|| panic!("PostgreSQL {MISSING}"));
         let directory = TempDir::new().expect("a directory");
         let (port, arguments) = (free_port(), Vec::new());
         let server = PostgresServer { port, arguments, programs, directory, process: None };
@@ -197,6 +203,28 @@ impl PostgresServer {
         process.0.wait().expect("it ran");
     }
 
+    /// A copy of its data; it must not run.
+    pub fn copy(&self) -> TempDir {
+        let copy = TempDir::new().expect("a directory");
+        copy_files(&self.data(), &copy.path().join("data"));
+        copy
+    }
+
+    /// Puts a copy in place of its data; it must not run.
+    pub fn put_back(&self, copy: &TempDir) {
+        fs::remove_dir_all(self.data()).expect("removed");
+        copy_files(&copy.path().join("data"), &self.data());
+    }
+
+    /// Lets a role in only with TLS, and with what this method asks for: "scram-sha-256", say.
+    pub fn authenticate(&self, role: &str, method: &str) {
+        let path = self.data().join("pg_hba.conf");
+        let rest = fs::read_to_string(&path).expect("a file");
+        let own = format!("hostssl all {role} all {method}\nhost all {role} all reject\n");
+        fs::write(&path, own + &rest).expect("written");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
     pub fn address(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
@@ -246,6 +274,11 @@ impl PostgresServer {
         };
         log.lines().filter(|line| begins(line)).count()
     }
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    assert!(copied.expect("cp runs").success());
 }
 
 /// Who is root runs PostgreSQL as another, who needs its files.

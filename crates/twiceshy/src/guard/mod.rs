@@ -52,4 +52,4 @@ pub use record::{read_record, record};
 pub use sidecar::{AsyncLookup, Lookup, Sidecar};
 pub use snapshot::snapshot_options;
 pub use stats::GuardStats;
-pub use store::{Change, Header, MemoryStore, Store};
+pub use store::{Change, Header, Mark, MemoryStore, Store};

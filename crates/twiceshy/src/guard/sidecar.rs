@@ -12,7 +12,7 @@ use twiceshy_filters::{Adapted, Digest};
 use super::error::{Error, Result};
 use super::open::Guard;
 use super::role::Role;
-use super::store::Store;
+use super::store::{Mark, Store};
 
 /// A store that can look up a key.
 pub trait Lookup {
@@ -126,7 +126,7 @@ impl<S: Store> Sidecar<S> {
     /// # Errors
     /// As [`Sidecar::added`].
     pub fn added_digests(&self, digests: &[Digest]) -> Result<usize> {
-        self.guard.write(empty_records(digests), None)
+        self.guard.write(empty_records(digests), &[])
     }
 
     /// Reports a key that is no longer stored. Returns whether the sidecar had it.
@@ -143,41 +143,38 @@ impl<S: Store> Sidecar<S> {
     /// # Errors
     /// As [`Sidecar::removed`].
     pub fn removed_many(&self, digests: &[Digest]) -> Result<usize> {
-        self.guard.remove_digests(digests, None)
+        self.removed_marked(digests, &[])
     }
 
-    /// [`Sidecar::added_digests`], then [`Sidecar::removed_many`], and a mark that goes to disk
-    /// with the last of them: how far the sidecar has followed the store's log. After a crash
+    /// [`Sidecar::removed_many`], and marks that go to disk with it.
+    ///
+    /// # Errors
+    /// As [`Sidecar::removed`].
+    pub fn removed_marked(&self, digests: &[Digest], marks: &[Mark]) -> Result<usize> {
+        self.guard.remove_digests(digests, marks)
+    }
+
+    /// [`Sidecar::added_digests`], then [`Sidecar::removed_many`], and marks that go to disk with
+    /// the last of them: how far the sidecar has followed the store's log. After a crash
     /// [`Sidecar::mark`] is at or before what the sidecar knows.
     ///
     /// # Errors
     /// [`Error`] when the guard's own store failed: call this again with the same changes.
-    pub fn follow(&self, added: &[Digest], removed: &[Digest], mark: u64) -> Result<()> {
-        let last = removed.is_empty().then_some(mark);
+    pub fn follow(&self, added: &[Digest], removed: &[Digest], marks: &[Mark]) -> Result<()> {
+        let last = if removed.is_empty() { marks } else { &[] };
         self.guard.write(empty_records(added), last)?;
         if !removed.is_empty() {
-            self.guard.remove_digests(removed, Some(mark))?;
+            self.guard.remove_digests(removed, marks)?;
         }
         Ok(())
     }
 
-    /// The mark of the last [`Sidecar::follow`].
+    /// What was last written under this name.
     ///
     /// # Errors
     /// [`Error::Read`] when the guard's own store failed.
-    pub fn mark(&self) -> Result<Option<u64>> {
-        self.guard.store.mark().map_err(Error::Read)
-    }
-
-    /// [`Sidecar::removed_many`] for keys that the store was found to have lost; they are counted
-    /// as [`GuardStats::vanished`](super::GuardStats::vanished).
-    ///
-    /// # Errors
-    /// As [`Sidecar::removed`].
-    pub fn removed_vanished(&self, digests: &[Digest]) -> Result<usize> {
-        let removed = self.guard.remove_digests(digests, None)?;
-        digests.iter().for_each(|&digest| self.guard.shard(digest).counters.vanished.add(1));
-        Ok(removed)
+    pub fn mark(&self, name: &str) -> Result<Option<u64>> {
+        self.guard.store.mark(name).map_err(Error::Read)
     }
 
     /// The digest of a key.
@@ -215,6 +212,12 @@ impl<S: Store> Sidecar<S> {
     /// Counts a read of the store that is not part of a lookup: a second look, for example.
     pub fn count_read(&self, digest: Digest) {
         self.guard.shard(digest).counters.further_reads.add(1);
+    }
+
+    /// Counts a key that was removed because the store was found to have lost it:
+    /// [`GuardStats::vanished`](super::GuardStats::vanished).
+    pub fn count_vanished(&self, digest: Digest) {
+        self.guard.shard(digest).counters.vanished.add(1);
     }
 
     /// Counts a lookup of a key that the sidecar has and the store does not, for which

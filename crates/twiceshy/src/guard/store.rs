@@ -65,20 +65,20 @@ pub trait Store: Send + Sync {
     /// happened, but must not happen later: the guard forgets its keys.
     fn write(&self, changes: &[Change<'_>]) -> Result<(), RemoteError>;
 
-    /// [`Store::write`], and a mark of the caller's in the same write: how far it has followed
-    /// the log of another store, say. Stores without marks refuse.
+    /// [`Store::write`], and marks of the caller's in the same write: how far it has followed the
+    /// log of another store, say. Stores without marks refuse.
     ///
     /// # Errors
     /// As [`Store::write`].
-    fn write_marked(&self, _changes: &[Change<'_>], _mark: u64) -> Result<(), RemoteError> {
-        Err("this store keeps no mark".into())
+    fn write_marked(&self, _changes: &[Change<'_>], _marks: &[Mark]) -> Result<(), RemoteError> {
+        Err("this store keeps no marks".into())
     }
 
-    /// The mark of the last [`Store::write_marked`].
+    /// What [`Store::write_marked`] last wrote under this name.
     ///
     /// # Errors
     /// The store's reason why it cannot read.
-    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+    fn mark(&self, _name: &str) -> Result<Option<u64>, RemoteError> {
         Ok(None)
     }
 
@@ -112,6 +112,9 @@ pub trait Store: Send + Sync {
 
 /// A digest, and its record or `None` to remove it.
 pub type Change<'a> = (Digest, Option<&'a [u8]>);
+
+/// A number that a store keeps for its caller, under a name.
+pub type Mark = (&'static str, u64);
 
 /// What a store keeps for its guard: which digests and records it has, and which snapshot fits.
 ///
@@ -155,7 +158,7 @@ impl Header {
 pub struct MemoryStore {
     records: RwLock<BTreeMap<Digest, Box<[u8]>>>,
     header: RwLock<Option<Header>>,
-    mark: RwLock<Option<u64>>,
+    marks: RwLock<BTreeMap<String, u64>>,
     reads: AtomicU64,
     writes: AtomicU64,
 }
@@ -210,14 +213,15 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
+    fn write_marked(&self, changes: &[Change<'_>], marks: &[Mark]) -> Result<(), RemoteError> {
         self.write(changes)?;
-        *self.mark.write().expect(WHOLE) = Some(mark);
+        let marks = marks.iter().map(|&(name, mark)| (name.into(), mark));
+        self.marks.write().expect(WHOLE).extend(marks);
         Ok(())
     }
 
-    fn mark(&self) -> Result<Option<u64>, RemoteError> {
-        Ok(*self.mark.read().expect(WHOLE))
+    fn mark(&self, name: &str) -> Result<Option<u64>, RemoteError> {
+        Ok(self.marks.read().expect(WHOLE).get(name).copied())
     }
 
     fn count(&self) -> Result<u64, RemoteError> {
@@ -268,12 +272,12 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).write(changes)
     }
 
-    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
-        (**self).write_marked(changes, mark)
+    fn write_marked(&self, changes: &[Change<'_>], marks: &[Mark]) -> Result<(), RemoteError> {
+        (**self).write_marked(changes, marks)
     }
 
-    fn mark(&self) -> Result<Option<u64>, RemoteError> {
-        (**self).mark()
+    fn mark(&self, name: &str) -> Result<Option<u64>, RemoteError> {
+        (**self).mark(name)
     }
 
     fn count(&self) -> Result<u64, RemoteError> {

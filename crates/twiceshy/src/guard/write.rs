@@ -6,7 +6,7 @@ use super::error::{Error, Result};
 use super::open::Guard;
 use super::record;
 use super::shard::{self, Evidence, Shard, ShardRange};
-use super::store::{Change, Store};
+use super::store::{Change, Mark, Store};
 
 impl<S: Store> Guard<S> {
     /// Stores a value under a key and replaces an earlier value. Returns whether the key is new.
@@ -33,7 +33,7 @@ impl<S: Store> Guard<S> {
         for (key, value) in records {
             changes.push((self.hasher.digest(key), record::encode(key.as_ref(), value.as_ref())));
         }
-        self.write(changes, None)
+        self.write(changes, &[])
     }
 
     /// Removes a key and its value. Returns whether the key was stored.
@@ -54,12 +54,12 @@ impl<S: Store> Guard<S> {
         let digests = keys.iter().map(|key| self.hasher.digest(key));
         let maybe: Vec<Digest> =
             digests.filter(|&digest| self.shard(digest).contains(digest)).collect();
-        self.remove_digests(&maybe, None)
+        self.remove_digests(&maybe, &[])
     }
 
-    /// Removes the records of these digests with one write, and sets the store's mark with it.
+    /// Removes the records of these digests with one write, and sets marks of the store with it.
     /// Returns how many there were.
-    pub(super) fn remove_digests(&self, digests: &[Digest], mark: Option<u64>) -> Result<usize> {
+    pub(super) fn remove_digests(&self, digests: &[Digest], marks: &[Mark]) -> Result<usize> {
         let mut digests = digests.to_vec();
         digests.sort_unstable();
         digests.dedup();
@@ -71,14 +71,14 @@ impl<S: Store> Guard<S> {
             .filter_map(|(digest, evidence)| evidence.proves_stored().then_some(digest))
             .collect();
         if stored.is_empty() {
-            self.commit(&[], mark)?;
+            self.commit(&[], marks)?;
             return Ok(0);
         }
         self.make_dirty()?;
         // The filters keep the fingerprints of all of them until each is removed below.
         stored.iter().for_each(|&digest| writers.of(digest).begin_removal(digest));
         let changes: Vec<Change<'_>> = stored.iter().map(|&digest| (digest, None)).collect();
-        self.commit(&changes, mark)?;
+        self.commit(&changes, marks)?;
         // The records are gone: fingerprints that remain are harmless.
         if let Ok(evidence) = self.read_many(&stored, |_, _, _| ()) {
             for (&digest, evidence) in stored.iter().zip(evidence) {
@@ -88,15 +88,15 @@ impl<S: Store> Guard<S> {
         Ok(stored.len())
     }
 
-    /// Stores records, after their fingerprints, and sets the store's mark with them. Returns the
+    /// Stores records, after their fingerprints, and sets marks of the store with them. Returns the
     /// number of new digests.
     pub(super) fn write(
         &self,
         mut records: Vec<(Digest, Vec<u8>)>,
-        mark: Option<u64>,
+        marks: &[Mark],
     ) -> Result<usize> {
         if records.is_empty() {
-            self.commit(&[], mark)?;
+            self.commit(&[], marks)?;
             return Ok(0);
         }
         // In digest order. Of two records with one key, the later one stays.
@@ -130,16 +130,16 @@ impl<S: Store> Guard<S> {
         }
         let changes: Vec<Change<'_>> =
             records.iter().map(|(digest, record)| (*digest, Some(&record[..]))).collect();
-        self.commit(&changes, mark)?;
+        self.commit(&changes, marks)?;
         Ok(new)
     }
 
     /// Writes to the store, if there is anything to write.
-    fn commit(&self, changes: &[Change<'_>], mark: Option<u64>) -> Result<()> {
-        let written = match mark {
-            Some(mark) => self.store.write_marked(changes, mark),
-            None if changes.is_empty() => Ok(()),
-            None => self.store.write(changes),
+    fn commit(&self, changes: &[Change<'_>], marks: &[Mark]) -> Result<()> {
+        let written = match (changes, marks) {
+            ([], []) => Ok(()),
+            (_, []) => self.store.write(changes),
+            _ => self.store.write_marked(changes, marks),
         };
         written.map_err(Error::Write)
     }

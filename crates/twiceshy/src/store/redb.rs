@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::guard::{Change, Header, Store};
+use crate::guard::{Change, Header, Mark, Store};
 use arc_swap::ArcSwapOption;
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _,
@@ -50,7 +50,8 @@ const RECORDS: TableDefinition<u128, &[u8]> = TableDefinition::new("records");
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 pub(crate) const TAG: &str = "tag";
 pub(crate) const GENERATION: &str = "generation";
-const MARK: &str = "mark";
+/// The start of the names of [`Mark`]s.
+const MARK: &str = "mark ";
 
 /// Records in a file of crate `redb`.
 pub struct Redb {
@@ -447,18 +448,21 @@ impl Store for Redb {
         self.change(|view, transaction| self.write_to(view, transaction, changes))
     }
 
-    fn write_marked(&self, changes: &[Change<'_>], mark: u64) -> Result<(), RemoteError> {
+    fn write_marked(&self, changes: &[Change<'_>], marks: &[Mark]) -> Result<(), RemoteError> {
         self.change(|view, transaction| {
             self.write_to(view, transaction, changes)?;
-            transaction.open_table(META)?.insert(MARK, mark)?;
+            let mut meta = transaction.open_table(META)?;
+            for (name, mark) in marks {
+                meta.insert(&*format!("{MARK}{name}"), mark)?;
+            }
             Ok(())
         })
     }
 
-    fn mark(&self) -> Result<Option<u64>, RemoteError> {
+    fn mark(&self, name: &str) -> Result<Option<u64>, RemoteError> {
         self.inspect(|database| {
             let meta = database.begin_read()?.open_table(META)?;
-            Ok(meta.get(MARK)?.map(|mark| mark.value()))
+            Ok(meta.get(&*format!("{MARK}{name}"))?.map(|mark| mark.value()))
         })
     }
 

@@ -186,3 +186,25 @@ fn a_sidecar_of_an_empty_store_is_built_without_keys() {
     drop(sidecar);
     assert!(twiceshy::open_sidecar(directory.path()).expect("good").is_built());
 }
+
+#[test]
+fn marks_go_to_disk_with_the_changes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || -> SidecarStore {
+        small().open_sidecar(directory.path(), &mut |_, _| ()).expect("a good directory")
+    };
+    let sidecar = open();
+    let [a, b] = ["a", "b"].map(|key| sidecar.digest(key));
+    assert_eq!(sidecar.mark("position").expect("read"), None);
+    sidecar.follow(&[a, b], &[], &[("position", 1), ("time", 7)]).expect("written");
+    sidecar.follow(&[], &[a], &[("position", 2)]).expect("written");
+    drop(sidecar);
+    let sidecar = open();
+    let mark = |name| sidecar.mark(name).expect("read");
+    assert_eq!((mark("position"), mark("time"), mark("tag")), (Some(2), Some(7), None));
+    assert!(!sidecar.exists(a).expect("read") && sidecar.exists(b).expect("read"));
+    assert_eq!(sidecar.removed_marked(&[b], &[("time", 8)]).expect("written"), 1);
+    // Also if there is nothing to remove.
+    assert_eq!(sidecar.removed_marked(&[b], &[("time", 9)]).expect("written"), 0);
+    assert_eq!((mark("position"), mark("time")), (Some(2), Some(9)));
+}

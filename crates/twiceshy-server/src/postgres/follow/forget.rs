@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::setup::BEGIN_LOCAL;
 use super::slot::PREFIX;
 use crate::backend::Failure;
-use crate::postgres::address;
 use crate::postgres::names::quoted;
-use crate::postgres::session::{Sessions, told};
+use crate::postgres::session::Sessions;
+use crate::postgres::{address, down};
 use crate::tls::Authorities;
 
 /// What [`forget`] found in a database.
@@ -34,7 +35,6 @@ pub async fn forget(
     let config = address::parsed(store, authorities.is_some())?;
     let sessions = Sessions::new(config, authorities, timeout);
     let client = sessions.open().await.map_err(Failure::Upstream)?;
-    let down = |error: tokio_postgres::Error| Failure::Upstream(told(&error));
     let slots = client
         .query(
             "SELECT slot_name::text, active FROM pg_catalog.pg_replication_slots
@@ -68,7 +68,7 @@ pub async fn forget(
         .map_err(down)?;
     for row in publications {
         let name: String = row.get(0);
-        let drop = format!("BEGIN READ WRITE; DROP PUBLICATION {}; COMMIT", quoted(&name));
+        let drop = format!("{BEGIN_LOCAL}; DROP PUBLICATION {}; COMMIT", quoted(&name));
         client.batch_execute(&drop).await.map_err(down)?;
         forgotten.publications.push(name);
     }

@@ -2,9 +2,15 @@
 //!
 //! ```text
 //! first start   slot ──▶ its snapshot: scan the keys ──▶ stream from the slot's position on
-//! restart       stream from the position that is on disk with the keys
+//! restart       stream from what the slot has confirmed ──▶ the last transaction that is on
+//!               disk has to come again, unless it was confirmed ──▶ what follows it is new
 //! apply         lookups know ──▶ applied is reported ──▶ disk ──▶ flushed is reported
 //! ```
+//!
+//! What the slot has confirmed is common to the server's log and to that which was read before,
+//! whatever was done to the server: the slot is a part of what is put back. PostgreSQL writes that
+//! position to disk late, so a crash takes it back a little too. The last transaction tells the
+//! two apart ([`Commit`](crate::shield::stream::Commit)).
 //!
 //! The filter is relied on only while it is known to be fresh. Several times per `--max-lag` the
 //! server is asked for the end of its log ([`probe`]). When that position has been applied, all
@@ -23,6 +29,7 @@ mod probe;
 mod session;
 mod setup;
 mod slot;
+mod stand_in;
 mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,6 +53,7 @@ use lsn::Lsn;
 use setup::{Publication, Server};
 use slot::Followed;
 pub(super) use slot::not_connected;
+use stand_in::confirm_all;
 pub(super) use wire::Walsender;
 
 /// How a table is followed.
@@ -99,6 +107,11 @@ impl Progress {
         self.fresh.fetch_max(after.max(1), Ordering::Relaxed);
     }
 
+    /// Whether the table is followed.
+    pub(super) fn is_following(&self) -> bool {
+        self.origin.get().is_some()
+    }
+
     fn lag(&self) -> Option<Duration> {
         let fresh = self.fresh.load(Ordering::Relaxed);
         let origin = self.origin.get().filter(|_| fresh > 0)?;
@@ -132,6 +145,7 @@ impl Shield<Table> {
         let (inner, _) = Inner::open(table, &shield.directory, Durability::Power).await?;
         inner.upstream.progress.origin.get_or_init(Instant::now);
         let follower = Follower { inner: Arc::clone(&inner), options };
+        inner.recall_stream()?;
         // What cannot work is said now, and not again and again in the log.
         let (client, server, publication) = follower.prepare().await?;
         if let Err(reason) = follower.resumes(&client, &server).await? {
@@ -146,7 +160,7 @@ impl Shield<Table> {
     #[must_use]
     pub fn follow_stats(&self) -> Option<FollowStats> {
         let progress = &self.inner.upstream.progress;
-        progress.origin.get().map(|_| FollowStats {
+        progress.is_following().then(|| FollowStats {
             lag: progress.lag(),
             applied: *self.inner.stream.applied().borrow(),
             retained: progress.retained.load(Ordering::Relaxed),
@@ -233,11 +247,11 @@ impl Follower {
         &self,
         client: &tokio_postgres::Client,
         server: &Server,
-    ) -> Result<Result<Lsn, String>, Failure> {
-        let Inner { sidecar, upstream, directory, .. } = &*self.inner;
-        let mark = sidecar.mark()?.unwrap_or(0);
-        let Some(followed) = Followed::read(directory).filter(|_| mark > 0) else {
-            return Ok(Err("it has not been built yet".into()));
+    ) -> Result<Result<(), String>, Failure> {
+        let Inner { stream, upstream, directory, .. } = &*self.inner;
+        let Some(followed) = Followed::read(directory).filter(|_| stream.position().is_some())
+        else {
+            return Ok(Err("there is none that is known to be whole".into()));
         };
         if followed.system != server.system {
             return Ok(Err(format!(
@@ -246,31 +260,42 @@ impl Follower {
             )));
         }
         let fingerprint = setup::fingerprint(&upstream.lanes.found);
-        let resumes = slot::resumes(client, &followed, &fingerprint, Lsn(mark)).await?;
-        if resumes.is_ok() {
-            self.inner.begin_stream(mark);
-        }
-        // What was applied since may not be on disk yet.
-        let at = (*self.inner.stream.applied().borrow()).max(mark);
-        Ok(resumes.map(|()| Lsn(at)))
+        let (flushed, end) = (Lsn(*stream.flushed().borrow()), Lsn(stream.end()));
+        slot::resumes(client, &followed, &fingerprint, flushed, end).await
     }
 
     /// Builds the filter from nothing: a new slot, a scan of its snapshot, and then the position
-    /// of that.
+    /// of that. Commits do not wait for it.
     async fn build(
         &self,
         server: &Server,
         publication: &Publication,
         progress: impl FnMut(u64, u64) + Send + 'static,
-    ) -> Result<Lsn, Failure> {
+    ) -> Result<(), Failure> {
+        self.inner.trust.withdraw();
+        let built = self.build_alone(server, publication, progress);
+        match self.options.mode {
+            FollowMode::Async => built.await,
+            FollowMode::Sync => tokio::select! {
+                built = built => built,
+                never = confirm_all(&self.inner.upstream.lanes, &self.options.name) => match never {},
+            },
+        }
+    }
+
+    async fn build_alone(
+        &self,
+        server: &Server,
+        publication: &Publication,
+        progress: impl FnMut(u64, u64) + Send + 'static,
+    ) -> Result<(), Failure> {
         let inner = &self.inner;
         let _turn = Arc::clone(&inner.resyncing).lock_owned().await;
-        inner.trust.withdraw();
         inner.begin_build().await;
         let clearing = Arc::clone(inner);
         blocking(move || {
             // From here on the directory is not built, whatever happens.
-            clearing.sidecar.follow(&[], &[], 0)?;
+            clearing.begin_stream(0)?;
             clearing.forget_all()
         })
         .await?;
@@ -285,11 +310,10 @@ impl Follower {
         slot.finish(directory)?;
         let done = Arc::clone(inner);
         blocking(move || {
-            done.sidecar.follow(&[], &[], at.0)?;
+            done.begin_stream(at.0)?;
             done.scanned()
         })
         .await?;
-        inner.begin_stream(at.0);
         inner.end_build();
         info!(
             keys = built.keys,
@@ -298,6 +322,6 @@ impl Follower {
             publication = publication.name,
             "the filter is built"
         );
-        Ok(at)
+        Ok(())
     }
 }

@@ -13,6 +13,8 @@ pub(super) enum Message {
     },
     Commit {
         end: Lsn,
+        /// In microseconds, by the server's clock.
+        time: u64,
     },
     Relation(Relation),
     Insert {
@@ -66,7 +68,8 @@ pub(super) fn read(mut message: Bytes) -> Option<Message> {
         b'C' => {
             // Flags, and the position of its commit.
             skip(body, 9)?;
-            Message::Commit { end: Lsn(body.try_get_u64().ok()?) }
+            let end = Lsn(body.try_get_u64().ok()?);
+            Message::Commit { end, time: body.try_get_u64().ok()? }
         }
         b'R' => Message::Relation(relation(body)?),
         b'I' => {
@@ -186,8 +189,8 @@ mod tests {
         for (bytes, expected) in [
             (message(&[b"B", &[0; 16], &seven]), Message::Begin { xid: 7 }),
             (
-                message(&[b"C", &[0; 9], &position, &[0; 8]]),
-                Message::Commit { end: Lsn(0x16_b374_d848) },
+                message(&[b"C", &[0; 9], &position, &position]),
+                Message::Commit { end: Lsn(0x16_b374_d848), time: 0x16_b374_d848 },
             ),
             (message(&[b"R", &seven, b"public\0users\0d", columns]), Message::Relation(relation)),
             (
@@ -216,9 +219,7 @@ mod tests {
             ),
         ] {
             assert_eq!(read(bytes.clone().into()), Some(expected));
-            // What follows a commit's position is not needed.
-            let needed = if bytes[0] == b'C' { bytes.len() - 8 } else { bytes.len() };
-            for cut in 0..needed {
+            for cut in 0..bytes.len() {
                 assert_eq!(read(Bytes::copy_from_slice(&bytes[..cut])), None, "{cut}");
             }
         }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, Statement};
 
 use super::lsn::Lsn;
-use super::setup::Publication;
+use super::setup::{BEGIN_LOCAL, Publication};
 use crate::backend::Failure;
-use crate::postgres::session::told;
+use crate::postgres::session::{Step, told};
+use crate::postgres::{Lanes, down};
 
 /// What the server said.
 pub(super) struct Probe {
@@ -63,8 +64,7 @@ impl Prober {
              LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid",
             publication.suits
         );
-        let statement = client.prepare(&sql).await;
-        let statement = statement.map_err(|error| Failure::Upstream(told(&error)))?;
+        let statement = client.prepare(&sql).await.map_err(down)?;
         Ok(Prober { client, statement, most })
     }
 
@@ -96,15 +96,31 @@ impl Prober {
         })
     }
 
-    /// Makes the server write all of its log to disk.
-    pub(super) async fn flush(&self) -> Result<(), String> {
-        let beat = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local; \
-                    SELECT pg_catalog.pg_logical_emit_message(true, 'twiceshy', ''); COMMIT";
-        let beat = self.client.batch_execute(beat);
+    /// Writes a transaction to the server's log that changes nothing, and all of the log to the
+    /// server's disk.
+    pub(super) async fn beat(&self) -> Result<(), String> {
+        let beat = format!(
+            "{BEGIN_LOCAL}; SELECT pg_catalog.pg_logical_emit_message(true, 'twiceshy', ''); COMMIT"
+        );
+        let beat = self.client.batch_execute(&beat);
         match tokio::time::timeout(self.most, beat).await {
             Ok(beat) => beat.map_err(|error| told(&error)),
             Err(_) => Err(format!("no answer in {:?}", self.most)),
         }
+    }
+}
+
+impl Lanes {
+    /// The end of the server's log: what a client could see before this is before that position.
+    pub(in crate::postgres) async fn log_end(&self) -> Result<u64, Failure> {
+        let (_, lane) = self.lane().await?;
+        let end = async {
+            let sql = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text";
+            let row = lane.client.query_one(sql, &[]).await.map_err(down)?;
+            row.get::<_, String>(0).parse::<Lsn>().map_err(Failure::Upstream)
+        };
+        let step = Step::short("asking for the end of the log", self.timeout);
+        Ok(step.within(end, Failure::Upstream).await?.0)
     }
 }
 

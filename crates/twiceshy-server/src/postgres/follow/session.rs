@@ -16,9 +16,9 @@ use super::pgoutput::{self, Column, Message, Relation, Tuple};
 use super::probe::{Probe, Prober};
 use super::slot::Followed;
 use super::wire::{Incoming, Positions, Walsender};
-use super::{FollowMode, Follower, setup};
+use super::{FollowMode, Follower, setup, slot};
 use crate::backend::Failure;
-use crate::shield::stream::Event;
+use crate::shield::stream::{Commit, Event, Unprovable};
 
 /// Insertions of one transaction that are applied before it is complete.
 const PIECE: usize = 1 << 14;
@@ -33,6 +33,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// How long the server may say nothing. It does so every half `wal_sender_timeout`, 30 s.
 const SILENCE: Duration = Duration::from_secs(120);
 
+/// How long keys that a lookup found to be gone may have no proof in the log.
+const BEAT: Duration = Duration::from_millis(250);
+
 /// Answers of the server that wait for their position. When there are more, the filter is far too
 /// old, and only the latest are of interest.
 const MOST_ASKED: usize = 1000;
@@ -44,20 +47,25 @@ impl Follower {
     /// Follows until something breaks.
     pub(super) async fn session(&self) -> Result<Infallible, Failure> {
         let (client, server, publication) = self.prepare().await?;
-        let from = match self.resumes(&client, &server).await? {
-            Ok(from) => from,
-            Err(reason) => {
-                warn!(reason, "building the filter again; lookups go to the store meanwhile");
-                self.build(&server, &publication, |_, _| ()).await?
-            }
-        };
+        if let Err(reason) = self.resumes(&client, &server).await? {
+            warn!(reason, "building the filter again; lookups go to the store meanwhile");
+            self.build(&server, &publication, |_, _| ()).await?;
+        }
         let lanes = &self.inner.upstream.lanes;
         let followed = Followed::read(&self.inner.directory);
         let followed = followed.ok_or_else(|| Failure::Store("the slot's file is gone".into()))?;
         let mut walsender = lanes.walsender(&self.options.name).await?;
-        let started = walsender.start(&followed.slot, from, &publication.name).await;
+        // From what it has confirmed.
+        let (slot, options) = (&followed.slot, publication.options(&server));
+        let started = walsender.start(&format!("SLOT \"{slot}\" LOGICAL 0/0 ({options})")).await;
         started.map_err(|error| Failure::Upstream(error.to_string()))?;
-        info!(slot = followed.slot, position = %from, "following PostgreSQL's log");
+        // Nobody else can confirm more now.
+        let confirmed = slot::confirmed(&client, &followed.slot).await?;
+        let awaited = self.inner.resume_stream(confirmed.0).await;
+        let awaited = awaited.map_err(|Unprovable| {
+            self.another_log("it cannot be told whether it was put back to an older state")
+        })?;
+        info!(slot = followed.slot, position = %confirmed, "following PostgreSQL's log");
         let fingerprint = setup::fingerprint(&lanes.found);
         let most = lanes.timeout;
         let prober = Prober::new(client, &followed.slot, &publication, &fingerprint, most).await?;
@@ -66,7 +74,9 @@ impl Follower {
             follower: self,
             walsender,
             followed,
-            relation: None,
+            confirmed,
+            awaited,
+            key_place: None,
             xid: 0,
             events: Vec::new(),
             open: false,
@@ -79,36 +89,48 @@ impl Follower {
             warned: MUCH_LOG,
         };
         tokio::select! {
-            outcome = probe(prober, self.options.max_lag / 4, send) => outcome,
+            outcome = self.probe(prober, send) => outcome,
             outcome = reading.read(probes) => outcome,
         }
     }
-}
 
-/// Asks the server again and again.
-async fn probe(
-    prober: Prober,
-    every: Duration,
-    send: mpsc::Sender<Probe>,
-) -> Result<Infallible, Failure> {
-    let every = every.clamp(Duration::from_millis(5), Duration::from_millis(250));
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut unsent = Lsn(0);
-    loop {
-        ticks.tick().await;
-        let probe = prober.ask().await.map_err(Failure::Upstream)?;
-        // The server sends what it has on disk. A transaction that does not wait for that may be
-        // visible before.
-        let stuck = unsent > Lsn(0) && probe.sendable < unsent;
-        unsent = if probe.sendable < probe.end { probe.end } else { Lsn(0) };
-        if send.send(probe).await.is_err() {
-            return Err(Failure::Upstream("the connection to the log ended".into()));
+    /// Asks the server again and again.
+    async fn probe(
+        &self,
+        prober: Prober,
+        send: mpsc::Sender<Probe>,
+    ) -> Result<Infallible, Failure> {
+        let every = self.options.max_lag / 4;
+        let every = every.clamp(Duration::from_millis(5), Duration::from_millis(250));
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut unsent, mut beat_at) = (Lsn(0), Instant::now());
+        loop {
+            ticks.tick().await;
+            let probe = prober.ask().await.map_err(Failure::Upstream)?;
+            // The server sends what it has on disk. A transaction that does not wait for that may
+            // be visible before.
+            let stuck = unsent > Lsn(0) && probe.sendable < unsent;
+            unsent = if probe.sendable < probe.end { probe.end } else { Lsn(0) };
+            if send.send(probe).await.is_err() {
+                return Err(Failure::Upstream("the connection to the log ended".into()));
+            }
+            let unproved = beat_at.elapsed() > BEAT && self.inner.stream.is_unproved();
+            if !stuck && !unproved {
+                continue;
+            }
+            beat_at = Instant::now();
+            if let Err(reason) = prober.beat().await {
+                // The server writes by itself, a little later.
+                debug!(reason, "nothing could be written to PostgreSQL's log");
+            }
         }
-        if stuck && let Err(reason) = prober.flush().await {
-            // The server does it by itself, a little later.
-            debug!(reason, "PostgreSQL was asked to write its log to disk");
-        }
+    }
+
+    /// This is not the log that was read before: the next session builds the filter again.
+    fn another_log(&self, why: &str) -> Failure {
+        self.inner.doubt_stream();
+        Failure::Upstream(format!("PostgreSQL's log is not known to be the one before: {why}"))
     }
 }
 
@@ -117,8 +139,12 @@ struct Reading<'a> {
     follower: &'a Follower,
     walsender: Walsender,
     followed: Followed,
+    /// Where the log begins.
+    confirmed: Lsn,
+    /// What has to come again before anything new does.
+    awaited: Option<Commit>,
     /// The key's place among the columns, once the log has said what they are.
-    relation: Option<usize>,
+    key_place: Option<usize>,
     /// The transaction that is being read, and what of it was not applied yet.
     xid: u32,
     events: Vec<Event>,
@@ -139,7 +165,6 @@ impl Reading<'_> {
     async fn read(mut self, mut probes: mpsc::Receiver<Probe>) -> Result<Infallible, Failure> {
         let inner = &self.follower.inner;
         let mut flushed = inner.stream.flushed();
-        self.reported = Positions { applied: Lsn(0), flushed: Lsn(0) };
         loop {
             let sync = self.follower.options.mode == FollowMode::Sync;
             if sync || self.reported_at.elapsed() >= REPORT {
@@ -170,8 +195,12 @@ impl Reading<'_> {
     /// Tells the server how far we are, if that is news or it `must` be.
     async fn report(&mut self, must: bool) -> Result<(), Failure> {
         let stream = &self.follower.inner.stream;
-        let applied = Lsn(*stream.applied().borrow());
-        let positions = Positions { applied, flushed: Lsn(*stream.flushed().borrow()) };
+        let (applied, flushed) = (*stream.applied().borrow(), *stream.flushed().borrow());
+        let positions = match self.awaited {
+            None => Positions { applied: Lsn(applied), flushed: Lsn(flushed) },
+            // The server may have another log.
+            Some(_) => Positions { applied: self.confirmed, flushed: self.confirmed },
+        };
         if must || positions != self.reported {
             self.walsender.report(positions).await.map_err(broken)?;
             self.reported = positions;
@@ -184,14 +213,17 @@ impl Reading<'_> {
         self.heard_at = Instant::now();
         match incoming {
             Incoming::Alive { end, wants_reply } => {
-                if !self.open {
-                    self.follower.inner.reached(end.0);
+                match self.awaited {
+                    _ if self.open => (),
+                    None => self.follower.inner.reached(end.0),
+                    Some(awaited) if end.0 >= awaited.end => return Err(self.put_back()),
+                    Some(_) => (),
                 }
                 if wants_reply {
                     self.report(true).await?;
                 }
             }
-            Incoming::Data(data) => {
+            Incoming::Data { data, .. } => {
                 let message = pgoutput::read(data);
                 self.apply(message.ok_or_else(|| strange("a message cannot be read"))?).await?;
             }
@@ -200,19 +232,15 @@ impl Reading<'_> {
     }
 
     async fn apply(&mut self, message: Message) -> Result<(), Failure> {
-        let inner = &self.follower.inner;
         match message {
             Message::Begin { xid } => (self.xid, self.open) = (xid, true),
-            Message::Commit { end } => {
-                let events = std::mem::take(&mut self.events);
-                inner.stream(self.xid, &events);
+            Message::Commit { end, time } => {
+                self.pass_on(Some(Commit { end: end.0, time })).await?;
                 self.open = false;
-                inner.reached(end.0);
-                inner.room_in_stream().await;
             }
             // Of partitions we hear too, though rows are reported as those of the whole table.
             Message::Relation(relation) if relation.table != self.table() => (),
-            Message::Relation(relation) => self.relation = Some(self.key_column(&relation)?),
+            Message::Relation(relation) => self.key_place = Some(self.key_column(&relation)?),
             Message::Insert { table, new } => {
                 self.check(table)?;
                 let added = self.digest(&new)?.map(Event::Added);
@@ -221,8 +249,7 @@ impl Reading<'_> {
                 if self.events.len() >= PIECE
                     && self.events.iter().all(|event| matches!(event, Event::Added(_)))
                 {
-                    inner.stream(self.xid, &std::mem::take(&mut self.events));
-                    inner.room_in_stream().await;
+                    self.pass_on(None).await?;
                 }
             }
             Message::Update { table, old, new } => {
@@ -247,6 +274,34 @@ impl Reading<'_> {
             Message::Other => (),
         }
         Ok(())
+    }
+
+    /// Gives what was read of a transaction to the filter, unless it has it.
+    async fn pass_on(&mut self, commit: Option<Commit>) -> Result<(), Failure> {
+        let inner = &self.follower.inner;
+        let events = std::mem::take(&mut self.events);
+        let Some(awaited) = self.awaited else {
+            inner.stream(self.xid, &events, commit);
+            inner.room_in_stream().await;
+            return Ok(());
+        };
+        inner.stream_again(self.xid, &events);
+        match commit {
+            Some(commit) if commit == awaited => {
+                self.awaited = None;
+                inner.rewind_stream(commit.end).await;
+                Ok(())
+            }
+            Some(commit) if commit.end >= awaited.end => Err(self.put_back()),
+            _ => Ok(()),
+        }
+    }
+
+    fn put_back(&self) -> Failure {
+        self.follower.another_log(
+            "it does not have the last transaction that was read; the server was put back to an \
+             older state",
+        )
     }
 
     /// The number of our table.
@@ -277,7 +332,7 @@ impl Reading<'_> {
 
     /// The digest of a row's key; nothing if it has none, or an update left it as it was.
     fn digest(&self, tuple: &Tuple) -> Result<Option<Digest>, Failure> {
-        let place = self.relation.ok_or_else(|| strange("its columns are not known"))?;
+        let place = self.key_place.ok_or_else(|| strange("its columns are not known"))?;
         let key = match tuple.get(place).ok_or_else(|| strange("a row has no key column"))? {
             Column::Null | Column::Unchanged => return Ok(None),
             Column::Text(text) => self.key(text)?,
@@ -346,6 +401,9 @@ impl Reading<'_> {
     /// Relies on the filter if it is known to be fresh.
     fn prove(&mut self) {
         let Follower { inner, options } = self.follower;
+        if self.awaited.is_some() {
+            return;
+        }
         let applied = *inner.stream.applied().borrow();
         let mut fresh = None;
         while let Some(&(at, end)) = self.asked.front()

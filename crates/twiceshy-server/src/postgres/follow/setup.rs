@@ -1,10 +1,12 @@
-//! What following a table needs of PostgreSQL: its settings, a publication, a slot.
+//! What following a table needs of PostgreSQL: its settings and a publication.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tracing::info;
 
+use super::slot::PREFIX;
 use crate::backend::Failure;
+use crate::postgres::down;
 use crate::postgres::inspect::{Found, refused};
 use crate::postgres::names::quoted;
 use crate::postgres::session::told;
@@ -13,16 +15,18 @@ use crate::postgres::session::told;
 const OLDEST: i32 = 13_00_00;
 /// From here on a publication can have some of a table's columns.
 const COLUMN_LISTS: i32 = 15_00_00;
+/// From here on messages in the log can be asked for.
+const MESSAGES: i32 = 14_00_00;
+
+/// Begins a transaction that writes, and does not wait for synchronous standbys: this shield may
+/// be one of them.
+pub(super) const BEGIN_LOCAL: &str = "BEGIN READ WRITE; SET LOCAL synchronous_commit = local";
 
 /// A server that can be followed.
 pub(super) struct Server {
     pub(super) version: i32,
     /// Its system identifier: another server has another one.
     pub(super) system: String,
-}
-
-fn down(error: tokio_postgres::Error) -> Failure {
-    Failure::Upstream(told(&error))
 }
 
 /// Looks whether the server can be followed; otherwise says what to change.
@@ -84,6 +88,16 @@ pub(super) struct Publication {
     pub(super) suits: String,
 }
 
+impl Publication {
+    /// What the plugin `pgoutput` is told. It has to report the transactions of
+    /// [`Prober::beat`](super::probe::Prober::beat): before version 15 it reports all, and later
+    /// those with messages, if they are asked for.
+    pub(super) fn options(&self, server: &Server) -> String {
+        let messages = if server.version >= MESSAGES { ", messages 'true'" } else { "" };
+        format!("proto_version '1', publication_names '\"{}\"'{messages}", self.name)
+    }
+}
+
 /// Finds or makes the publication of a table's keys.
 pub(super) async fn publication(
     client: &Client,
@@ -91,14 +105,14 @@ pub(super) async fn publication(
     found: &Found,
 ) -> Result<Publication, Failure> {
     let Identity { columns, knows_key } = identity(client, found).await?;
-    let name = format!("twiceshy_{}", found.oid);
+    let name = format!("{PREFIX}{}", found.oid);
     let lists = server.version >= COLUMN_LISTS;
     let whole = lists.then_some(
         "AND r.prqual IS NULL AND (r.prattrs IS NULL OR EXISTS (
              SELECT FROM pg_catalog.pg_attribute a
              WHERE a.attrelid = r.prrelid AND a.attname = '{key}' AND a.attnum = ANY(r.prattrs)))",
     );
-    let whole = whole.unwrap_or_default().replace("{key}", &found.key.replace('\'', "''"));
+    let whole = whole.unwrap_or_default().replace("{key}", &escaped(&found.key));
     let suits = format!(
         "EXISTS (SELECT FROM pg_catalog.pg_publication p
                  JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
@@ -141,7 +155,8 @@ pub(super) async fn publication(
             )));
         }
         (false, _) => {
-            let made = client.batch_execute(&format!("BEGIN READ WRITE; {create}; COMMIT")).await;
+            let make = format!("{BEGIN_LOCAL}; {create}; COMMIT");
+            let made = client.batch_execute(&make).await;
             if let Err(error) = made {
                 let _ = client.batch_execute("ROLLBACK").await;
                 return match error.code() {
@@ -247,8 +262,13 @@ pub(super) fn fingerprint(found: &Found) -> String {
           WHERE c.relkind IN ('r', 'p') AND (c.oid = pg_catalog.to_regclass('{}')
             OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(
                              pg_catalog.to_regclass('{}')))))",
-        found.key.replace('\'', "''"),
-        found.name.replace('\'', "''"),
-        found.name.replace('\'', "''"),
+        escaped(&found.key),
+        escaped(&found.name),
+        escaped(&found.name),
     )
+}
+
+/// Text as it is between single quotes.
+fn escaped(text: &str) -> String {
+    text.replace('\'', "''")
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::lsn::Lsn;
 use super::setup::Server;
 use super::wire::Walsender;
 use crate::backend::Failure;
-use crate::postgres::Lanes;
 use crate::postgres::inspect::refused;
 use crate::postgres::session::told;
+use crate::postgres::{Lanes, down};
 use crate::shield::replace_file;
 
 /// The start of the names of slots and publications.
@@ -132,12 +132,14 @@ impl Slot {
     }
 }
 
-/// Whether a slot still has everything since `mark`; otherwise why not.
+/// Whether a slot still has everything since `flushed`, which is on our disk; otherwise why not.
+/// The server's log has been seen up to `end`.
 pub(super) async fn resumes(
     client: &Client,
     followed: &Followed,
     fingerprint: &str,
-    mark: Lsn,
+    flushed: Lsn,
+    end: Lsn,
 ) -> Result<Result<(), String>, Failure> {
     let sql = format!(
         "SELECT s.wal_status, s.confirmed_flush_lsn::text, {fingerprint},
@@ -150,8 +152,7 @@ pub(super) async fn resumes(
     let Some(row) = client.query_opt(&sql, &[]).await.map_err(down)? else {
         return Ok(Err(format!("the slot {} is gone", followed.slot)));
     };
-    let (status, confirmed): (Option<String>, Option<String>) = (row.get(0), row.get(1));
-    let table: Option<String> = row.get(2);
+    let (status, table): (Option<String>, Option<String>) = (row.get(0), row.get(2));
     if status.as_deref() == Some("lost") {
         return Ok(Err(format!(
             "the slot {} has lost its log; a larger max_slot_wal_keep_size keeps more of it",
@@ -161,15 +162,30 @@ pub(super) async fn resumes(
     if table.as_deref() != Some(&followed.table) {
         return Ok(Err("the table was rewritten, or its partitions or key column changed".into()));
     }
-    let end: Lsn = row.get::<_, String>(3).parse().map_err(Failure::Upstream)?;
-    if end < mark {
-        return Ok(Err("the server's log ends before what it has sent: it was restored".into()));
+    if row.get::<_, String>(3).parse::<Lsn>().map_err(Failure::Upstream)? < end {
+        return Ok(Err(
+            "the server's log ends before what it has sent: it was put back to an older \
+                       state"
+                .into(),
+        ));
     }
-    let confirmed = confirmed.as_deref().map(str::parse::<Lsn>).transpose();
-    match confirmed.map_err(Failure::Upstream)? {
-        Some(confirmed) if confirmed <= mark => Ok(Ok(())),
+    match parsed(row.get(1))? {
+        Some(confirmed) if confirmed <= flushed => Ok(Ok(())),
         _ => Ok(Err("the filter's files are older than what the slot has confirmed".into())),
     }
+}
+
+/// What was confirmed of a slot's log.
+pub(super) async fn confirmed(client: &Client, slot: &str) -> Result<Lsn, Failure> {
+    let sql = "SELECT confirmed_flush_lsn::text FROM pg_catalog.pg_replication_slots
+               WHERE slot_name = $1";
+    let row = client.query_opt(sql, &[&slot]).await.map_err(down)?;
+    let confirmed = parsed(row.and_then(|row| row.get(0)))?;
+    confirmed.ok_or_else(|| Failure::Upstream(format!("the slot {slot} is gone")))
+}
+
+fn parsed(lsn: Option<String>) -> Result<Option<Lsn>, Failure> {
+    lsn.map(|lsn| lsn.parse()).transpose().map_err(Failure::Upstream)
 }
 
 /// Drops a slot if there is one. That of a process that has just died is in use for a moment.
@@ -216,20 +232,7 @@ pub(in crate::postgres) fn not_connected(reason: &str) -> Failure {
              max_wal_senders = 20; and restart PostgreSQL"
         ));
     }
-    warn_of_hba(reason);
     Failure::Upstream(reason.to_string())
-}
-
-fn warn_of_hba(reason: &str) {
-    if reason.contains("pg_hba.conf") {
-        warn!(
-            "a connection to the log needs an entry for the database in pg_hba.conf, as any other"
-        );
-    }
-}
-
-fn down(error: tokio_postgres::Error) -> Failure {
-    Failure::Upstream(told(&error))
 }
 
 #[cfg(test)]

@@ -32,8 +32,9 @@ pub(in crate::postgres) struct Walsender {
 /// What the log says next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// A message of the output plugin.
-    Data(Bytes),
+    /// A message of the output plugin, or a piece of the log itself. The log has been written up
+    /// to `end`.
+    Data { end: Lsn, data: Bytes },
     /// All transactions that were committed before this position have been sent.
     Alive { end: Lsn, wants_reply: bool },
 }
@@ -163,18 +164,9 @@ impl Walsender {
         }
     }
 
-    /// Begins to stream a slot from a position on.
-    pub(super) async fn start(
-        &mut self,
-        slot: &str,
-        from: Lsn,
-        publication: &str,
-    ) -> io::Result<()> {
-        let command = format!(
-            "START_REPLICATION SLOT \"{slot}\" LOGICAL {from} \
-             (proto_version '1', publication_names '\"{publication}\"')"
-        );
-        frontend::query(&command, &mut self.write)?;
+    /// Begins to stream what START_REPLICATION is to send.
+    pub(super) async fn start(&mut self, what: &str) -> io::Result<()> {
+        frontend::query(&format!("START_REPLICATION {what}"), &mut self.write)?;
         self.send().await?;
         loop {
             match self.message().await? {
@@ -270,7 +262,11 @@ fn incoming(mut body: Bytes) -> Option<Incoming> {
     /// Start, end and time.
     const HEAD: usize = 24;
     match body.try_get_u8().ok()? {
-        b'w' if body.len() >= HEAD => Some(Incoming::Data(body.split_off(HEAD))),
+        b'w' if body.len() >= HEAD => {
+            let data = body.split_off(HEAD);
+            body.advance(8);
+            Some(Incoming::Data { end: Lsn(body.get_u64()), data })
+        }
         b'k' if body.len() == 17 => {
             let end = Lsn(body.get_u64());
             Some(Incoming::Alive { end, wants_reply: body[8] != 0 })
@@ -363,9 +359,12 @@ mod tests {
             Some(Incoming::Alive { end, wants_reply: true })
         );
         let mut data = vec![b'w'];
-        data.extend([0; 24]);
+        data.extend([0; 8]);
+        data.extend(end.0.to_be_bytes());
+        data.extend([0; 8]);
         data.extend(b"payload");
-        assert_eq!(incoming(data.clone().into()), Some(Incoming::Data("payload".into())));
+        let expected = Incoming::Data { end, data: "payload".into() };
+        assert_eq!(incoming(data.clone().into()), Some(expected));
         for cut in [&alive[..17], &data[..24], b"", b"x"] {
             assert_eq!(incoming(Bytes::copy_from_slice(cut)), None);
         }

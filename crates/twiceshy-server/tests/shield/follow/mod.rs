@@ -1,8 +1,12 @@
 //! In front of a table of PostgreSQL whose log is followed.
 
 mod changes;
+mod first_build;
+mod put_back;
 mod refused;
 mod restarts;
+mod secrets;
+mod trust;
 
 use tempfile::TempDir;
 use twiceshy_server::FollowMode;
@@ -14,6 +18,14 @@ use crate::upstreams::{PostgresServer, eventually};
 /// A server whose log can be followed.
 pub fn server() -> PostgresServer {
     PostgresServer::start_with(&["wal_level=logical", "max_prepared_transactions=4"])
+}
+
+/// How often the keys were scanned, as [`PostgresServer::statements`] counts.
+pub const SCAN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+
+/// Makes the log a little longer.
+pub fn pad(server: &PostgresServer) {
+    server.sql("SELECT pg_logical_emit_message(false, 'test', repeat('x', 100000))");
 }
 
 /// Follows a table `t` with the key `k` and waits until the filter answers.

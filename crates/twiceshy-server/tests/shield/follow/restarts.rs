@@ -4,13 +4,10 @@
 use tempfile::TempDir;
 use twiceshy_server::FollowMode;
 
-use super::{exists, follow, server, wait};
+use super::{SCAN, exists, follow, pad, server, wait};
 use crate::client::Value;
 use crate::harness::{TIMEOUT, following, table};
 use crate::upstreams::eventually;
-
-/// How often the keys were scanned.
-const SCAN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ";
 
 #[test]
 fn a_restart_reads_the_log_and_not_the_table() {
@@ -84,10 +81,17 @@ fn another_server_means_a_new_scan() {
     let directory = TempDir::new().expect("a directory");
     let first = server();
     first.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('first')");
-    follow(&first, &directory, FollowMode::Async).stop();
+    let running = follow(&first, &directory, FollowMode::Async);
+    pad(&first);
+    wait(&first, &mut running.client());
+    running.stop();
+    let slot = first.sql("SELECT slot_name FROM pg_replication_slots");
     drop(first);
+    // All else is the same: the table's numbers, the slot's name, and the log goes on from there.
     let second = server();
     second.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('second')");
+    second.sql(&format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"));
+    (0..5).for_each(|_| pad(&second));
     // It has the address of the first one.
     let upstream = directory.path().join("upstream");
     let text = std::fs::read_to_string(&upstream).expect("a file");
