@@ -1,6 +1,6 @@
 //! The compiled part of the Python package `twiceshy`.
 //!
-//! `python/twiceshy` is the package that users import: it re-exports [`Filter`](filter::Filter)
+//! `python/twiceshy` is the package that users import: it re-exports `Filter`
 //! and wraps the two stores on disk.
 
 mod batch;
