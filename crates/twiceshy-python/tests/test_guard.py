@@ -209,20 +209,22 @@ def test_async_lookups(tmp_path):
 def test_the_decorator(tmp_path):
     calls = []
 
-    @twiceshy.guard(tmp_path / "sync", keys=lambda: range(1000))
+    # As many keys as the guard has room for: about 100 false positives, and fewer than 2 or more
+    # than 1000 with a probability below 10^-40.
+    @twiceshy.guard(tmp_path / "sync", keys=lambda: range(60_000))
     def find(key):
         """Finds numbers."""
         calls.append(key)
-        return key if key < 1000 else None
+        return key if key < 60_000 else None
 
     assert find.__name__ == "find" and find.__doc__ == "Finds numbers."
     assert [find(n) for n in range(1000)] == list(range(1000))
     calls.clear()
-    assert all(find(n) is None for n in range(10_000, 40_000))
+    assert all(find(n) is None for n in range(100_000, 130_000))
     wasted = len(calls)
     assert 1 < wasted < 1000
     for _ in range(2):
-        assert all(find(n) is None for n in range(10_000, 40_000))
+        assert all(find(n) is None for n in range(100_000, 130_000))
     assert len(calls) - wasted <= wasted // 2, "repeated misses do not reach it"
     assert find.guard.stats()["false_positives"] == len(calls)
     find.guard.close()
