@@ -71,7 +71,7 @@ def test_removed_keys_are_absent_until_they_are_added():
 def test_keys_are_the_same_in_all_their_forms():
     import numpy
 
-    seen = Filter(1000)
+    seen = Filter(1000, secret=SECRET)
     seen.update(["añ", b"bytes", 7, -7, 2**64, 2**128 - 1, ("user", 17)])
     same = ["añ".encode(), "bytes", bytearray(b"bytes"), memoryview(b"bytes"), numpy.int8(7)]
     same += [numpy.uint64(7), numpy.int64(-7), numpy.str_("añ"), numpy.bytes_(b"bytes")]
@@ -274,7 +274,7 @@ def _contains(filter: Filter, keys: list[str]) -> list[bool]:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_pickles_go_to_other_processes(method):
-    seen = Filter(1000)
+    seen = Filter(1000, secret=SECRET)
     seen.update(["alice", "bob"])
     context = multiprocessing.get_context(method)
     with context.Pool(1) as pool:

@@ -28,7 +28,9 @@ class Counted:
 
 
 def test_misses_reach_the_store_at_most_once(tmp_path):
-    lookup = Counted({n: n for n in range(3000)})
+    # As many keys as the guard has room for: about 100 false positives, and fewer than 2 or more
+    # than 1000 with a probability below 10^-40.
+    lookup = Counted({n: n for n in range(60_000)})
     with Guard(tmp_path, lookup, keys=lookup.rows) as users:
         absent = range(10**6, 10**6 + 30_000)
         assert all(users.get(n) is None for n in absent)
@@ -36,11 +38,11 @@ def test_misses_reach_the_store_at_most_once(tmp_path):
         assert 1 < wasted < 1000 and len(set(lookup.calls)) == wasted
         assert all(users.get(n, "none") == "none" for n in absent)
         assert len(lookup.calls) - wasted <= wasted // 4, "adapting brings few others back"
-        assert all(users.get(n) == n for n in range(3000))
+        assert all(users.get(n) == n for n in range(60_000))
         stats = users.stats()
-        assert stats["queries"] == 63_000 and stats["store_reads"] == len(lookup.calls)
-        assert stats["keys"] == 3000 and 0 < stats["adapted"] <= stats["false_positives"]
-        assert "3000 keys" in repr(users)
+        assert stats["queries"] == 120_000 and stats["store_reads"] == len(lookup.calls)
+        assert stats["keys"] == 60_000 and 0 < stats["adapted"] <= stats["false_positives"]
+        assert "60000 keys" in repr(users)
 
 
 def test_a_new_guard_denies_nothing(tmp_path):
