@@ -8,6 +8,8 @@ use twiceshy_filters::{AnyFilter, Digest, KeyHasher};
 pub enum Loaded {
     /// One with the digests of its keys, whose secret is beside the file.
     Keyed(KeyHasher, Box<AnyFilter>),
+    /// The same, with its secret in the file: a dump of `AF.SCANDUMP`.
+    KeyedWithSecret(KeyHasher, Box<AnyFilter>),
     /// One without, whose secret is in the file.
     Filter(Box<Filter>),
     /// The same, for queries only.
@@ -18,6 +20,7 @@ pub enum Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     Keyed,
+    KeyedWithSecret,
     Filter,
     Frozen,
 }
@@ -27,6 +30,7 @@ impl Contents {
     /// what is wrong with it.
     pub fn of(bytes: &[u8]) -> Self {
         match kind_of(bytes) {
+            Ok("filter over keys with its secret") => Contents::KeyedWithSecret,
             Ok("filter") => Contents::Filter,
             Ok("frozen filter") => Contents::Frozen,
             _ => Contents::Keyed,
@@ -38,7 +42,7 @@ impl Loaded {
     /// What turns keys into digests.
     pub fn hasher(&self) -> &KeyHasher {
         match self {
-            Loaded::Keyed(hasher, _) => hasher,
+            Loaded::Keyed(hasher, _) | Loaded::KeyedWithSecret(hasher, _) => hasher,
             Loaded::Filter(filter) => filter.hasher(),
             Loaded::Frozen(filter) => filter.hasher(),
         }
@@ -47,7 +51,7 @@ impl Loaded {
     /// The answers for many digests.
     pub fn contains_many(&self, digests: &[Digest]) -> Vec<bool> {
         match self {
-            Loaded::Keyed(_, filter) => {
+            Loaded::Keyed(_, filter) | Loaded::KeyedWithSecret(_, filter) => {
                 let mut found = vec![false; digests.len()];
                 filter.contains_many(digests, &mut found);
                 found

@@ -88,6 +88,10 @@ impl Saved {
         let (bytes, version) = self.read()?;
         let loaded = match Contents::of(&bytes) {
             Contents::Keyed => return Ok((self.load_keyed(&bytes)?, version)),
+            Contents::KeyedWithSecret => KeyFilter::load_with_secret(&bytes).map(|keyed| {
+                let (hasher, filter) = keyed.into_parts();
+                Loaded::KeyedWithSecret(hasher, Box::new(filter))
+            }),
             Contents::Filter => Filter::from_bytes(&bytes).map(Box::new).map(Loaded::Filter),
             Contents::Frozen => Frozen::from_bytes(&bytes).map(Box::new).map(Loaded::Frozen),
         };
@@ -228,7 +232,7 @@ impl Saved {
         self.check_replaceable()?;
         let fail = |error: io::Error| format!("cannot write {}: {error}", self.name);
         // What has its secret in it is the user's alone, unless it is made to be shipped.
-        let private = Contents::of(bytes) == Contents::Filter;
+        let private = matches!(Contents::of(bytes), Contents::Filter | Contents::KeyedWithSecret);
         let mut file = self.temporary(private).map_err(fail)?;
         write_all(&mut file, bytes).map_err(fail)?;
         if let Some(version) = read {

@@ -33,7 +33,7 @@ pub struct AnyFilter {
 }
 
 /// What [`AnyFilter::save`] writes.
-const SAVED_KIND: &str = "filter and remote";
+pub const SAVED_KIND: &str = "filter and remote";
 
 impl AnyFilter {
     pub(crate) fn new(spec: Spec, capacity: usize, bins: usize) -> Self {

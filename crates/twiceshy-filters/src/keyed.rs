@@ -30,8 +30,9 @@ pub struct KeyFilter {
     filter: AnyFilter,
 }
 
-/// What [`KeyFilter::save`] writes.
+/// What [`KeyFilter::save`] and [`KeyFilter::save_with_secret`] write.
 const SAVED_KIND: &str = "filter over keys";
+const WITH_SECRET: &str = "filter over keys with its secret";
 
 impl KeyFilter {
     /// An empty filter for `capacity` keys, with a random secret.
@@ -187,6 +188,22 @@ impl KeyFilter {
         Ok(KeyFilter { hasher, filter: AnyFilter::load(filter)? })
     }
 
+    /// Its bytes with the hasher's secret: whoever has them can look up keys, and make up keys
+    /// that collide.
+    #[must_use]
+    pub fn save_with_secret(&self) -> Vec<u8> {
+        with_secret(&self.hasher, &self.filter.save())
+    }
+
+    /// Loads what [`KeyFilter::save_with_secret`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for bytes that are not such a filter.
+    pub fn load_with_secret(bytes: &[u8]) -> Result<Self> {
+        let (hasher, filter) = parts_with_secret(bytes)?;
+        Ok(KeyFilter { hasher, filter: AnyFilter::load(filter)? })
+    }
+
     /// The filter of digests in what [`KeyFilter::save`] wrote. It can be inspected without the
     /// hasher.
     ///
@@ -196,6 +213,28 @@ impl KeyFilter {
         let (_, filter) = parts(bytes)?;
         AnyFilter::load(filter)
     }
+}
+
+/// The file of a hasher and the bytes of an [`AnyFilter`].
+#[must_use]
+pub fn with_secret(hasher: &KeyHasher, filter: &[u8]) -> Vec<u8> {
+    let mut writer = Writer::new(WITH_SECRET);
+    writer.block(&hasher.to_bytes());
+    writer.block(filter);
+    writer.finish()
+}
+
+/// What [`with_secret`] put together.
+///
+/// # Errors
+/// [`Error::Format`] for other bytes.
+pub fn parts_with_secret(bytes: &[u8]) -> Result<(KeyHasher, &[u8])> {
+    let mut reader = Reader::open(bytes)?;
+    reader.expect_kind(WITH_SECRET)?;
+    let hasher = KeyHasher::from_bytes(reader.block("the hasher")?)?;
+    let filter = reader.block("the filter")?;
+    reader.finish()?;
+    Ok((hasher, filter))
 }
 
 /// The hasher's tag and the filter's bytes.

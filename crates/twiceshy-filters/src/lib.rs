@@ -48,11 +48,13 @@ pub mod internals {
     pub use crate::quotient::runs::Runs;
     pub use crate::quotient::search::Search as SlotSearch;
 
+    pub use crate::any::SAVED_KIND as FILTER_AND_REMOTE;
     pub use crate::bits::prefetch::prefetch_address;
     pub use crate::catalogue::Visitor;
     pub use crate::code::BlockCode;
     pub use crate::digest::{mix, reduce64};
     pub use crate::format::{Reader, Writer};
+    pub use crate::keyed::{parts_with_secret, with_secret};
     pub use crate::line::{MOST_BUCKETS as LINE_WINDOW, Shape as LineShape};
     pub use crate::make::{Build, Grow};
     pub use crate::memory::InMemory;

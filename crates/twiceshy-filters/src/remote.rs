@@ -281,6 +281,11 @@ impl MemorySet {
         self.len() == 0
     }
 
+    /// All digests in order; not counted as an access.
+    pub fn iter(&self) -> impl Iterator<Item = Digest> {
+        self.digests.iter()
+    }
+
     /// The heap memory that it holds now, in bits, including unused room and allocator overhead.
     /// Not cheap: it visits every allocation.
     #[must_use]

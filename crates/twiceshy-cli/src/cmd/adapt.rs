@@ -100,7 +100,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let keys = keys.as_ref().map(|(keys, _)| &keys[..]);
     let (digests, blank_lines) = distinct(list, loaded.hasher())?;
     let adapted = match loaded {
-        Loaded::Keyed(hasher, filter) => adapt_keyed(hasher, *filter, keys, &digests),
+        Loaded::Keyed(hasher, filter) => adapt_keyed(hasher, *filter, keys, &digests)
+            .map(|(report, keyed)| (report, keyed.save())),
+        Loaded::KeyedWithSecret(hasher, filter) => adapt_keyed(hasher, *filter, keys, &digests)
+            .map(|(report, keyed)| (report, keyed.save_with_secret())),
         Loaded::Filter(filter) => adapt_keyless(*filter, keys, &digests),
         Loaded::Frozen(_) => Err("it is frozen; build it again, with these keys as --never".into()),
     };
@@ -119,18 +122,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if report.unfixed == 0 { ExitCode::SUCCESS } else { ExitCode::from(UNFIXED) })
 }
 
-/// Adapts a filter that has the digests of its keys, and returns its bytes.
+/// Adapts a filter that has the digests of its keys, and returns it.
 fn adapt_keyed(
     hasher: KeyHasher,
     mut filter: AnyFilter,
     keys: Option<&[Digest]>,
     digests: &[Digest],
-) -> Result<(Report, Vec<u8>), Box<dyn Error>> {
+) -> Result<(Report, KeyFilter), Box<dyn Error>> {
     if let Some(keys) = keys {
         check_keys(&mut filter, keys)?;
     }
     let report = tell(&mut filter, digests)?;
-    Ok((report, KeyFilter::from_parts(hasher, filter).save()))
+    Ok((report, KeyFilter::from_parts(hasher, filter)))
 }
 
 /// Adapts a filter that has none. Reporting a stored key would hide it.

@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let (contents, _) = saved.read()?;
     let (file, file_bytes) = (saved.name().to_string(), contents.len() as u64);
     let contents_kind = Contents::of(&contents);
-    if contents_kind != Contents::Keyed {
+    if matches!(contents_kind, Contents::Filter | Contents::Frozen) {
         let inspected = keyless::inspected(&file, contents_kind, &contents);
         return match inspected {
             Ok(report) => report.print(args.json),
@@ -104,6 +104,10 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
         };
     }
     let (secret, filter) = match saved.secret() {
+        _ if contents_kind == Contents::KeyedWithSecret => {
+            let loaded = KeyFilter::load_with_secret(&contents);
+            ("in the file".to_string(), loaded.map(|filter| filter.into_parts().1))
+        }
         Ok(Some(hasher)) => {
             let loaded = KeyFilter::load(&contents, hasher);
             ("fits".to_string(), loaded.map(|filter| filter.into_parts().1))

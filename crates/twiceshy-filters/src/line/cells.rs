@@ -14,6 +14,10 @@
 //! apart into [`Fields`], changes those in registers and packs them again: fields share bytes, and
 //! a load of bytes that were just stored in other pieces waits for the store. All unused bits are
 //! zero, so equal lines have equal bytes.
+//!
+//! In memory, two bits are inverted: the one below the run ends, and the one that ends a window of
+//! [`USUAL_WINDOW`] buckets. So an empty line is all zeros, and an empty filter is memory that the
+//! system gives untouched. Files have the bits as they are.
 
 mod writing;
 
@@ -22,6 +26,7 @@ use core::cmp::Ordering;
 use super::fingerprint::{Epoch, Fingerprint};
 use super::lanes::{Lanes, Portable};
 use super::shape::{GROUPS, MOST_BUCKETS, MOST_PLANES, MOST_SLOTS, Shape};
+use crate::bits::pages::Zero;
 use crate::bits::word::low_bits;
 
 pub(super) use writing::Writing;
@@ -37,6 +42,13 @@ const LAST_WORD: usize = 56;
 /// Bits of the last word below the occupied ones.
 const BELOW_OCCUPIED: u32 = 16;
 
+/// Buckets of a line whose window has not moved, in all shapes but the one of 8 planes.
+const USUAL_WINDOW: u32 = 40;
+
+/// The bit of the last byte that ends such a window.
+const WINDOW_END: u8 = 1 << ((BELOW_OCCUPIED + USUAL_WINDOW) % 8);
+const _: () = assert!(8 * LAST_WORD as u32 + BELOW_OCCUPIED + USUAL_WINDOW >= 8 * 63);
+
 /// Words of the run ends, the planes and the epoch, which start behind the remainders.
 const MIDDLE_WORDS: usize = 4;
 
@@ -45,7 +57,13 @@ const MIDDLE_WORDS: usize = 4;
 #[repr(C, align(64))]
 pub(super) struct Line([u8; 64]);
 
+// SAFETY: a line is bytes, and any bytes are a value.
+unsafe impl Zero for Line {}
+
 impl Line {
+    /// The empty line of most shapes.
+    pub(super) const ZEROS: Self = Line([0; 64]);
+
     /// A line with its own buckets and no slot in use.
     pub(super) fn empty(epoch: Epoch, shape: &Shape) -> Self {
         Writing::start(shape.buckets, 0, epoch).finish(shape)
@@ -56,10 +74,17 @@ impl Line {
         Writing::start(self.window(), self.drift(), epoch).finish(shape)
     }
 
-    pub(super) const fn from_bytes(bytes: [u8; 64]) -> Self {
-        Line(bytes)
+    /// The line with these bytes in a file.
+    pub(super) fn from_file(bytes: [u8; 64], shape: &Shape) -> Self {
+        Line(inverted(bytes, shape))
     }
 
+    /// Its bytes in a file.
+    pub(super) fn to_file(self, shape: &Shape) -> [u8; 64] {
+        inverted(self.0, shape)
+    }
+
+    /// The remainders, and more.
     #[inline(always)]
     pub(super) const fn bytes(&self) -> &[u8; 64] {
         &self.0
@@ -73,14 +98,14 @@ impl Line {
     /// A bit for each bucket of the window, and one above them.
     #[inline(always)]
     pub(super) fn occupied(&self) -> u64 {
-        self.word(LAST_WORD) >> BELOW_OCCUPIED
+        self.word(LAST_WORD) >> BELOW_OCCUPIED ^ 1 << USUAL_WINDOW
     }
 
     /// Bit `s` is set where a run starts at slot `s`, or the last one ends before it. Bits above
     /// are those of other fields.
     #[inline(always)]
     pub(super) fn starts_and_more(&self, shape: &Shape) -> u64 {
-        self.word(shape.slots)
+        self.word(shape.slots) | 1
     }
 
     /// A bit for each slot that is the last of its run.
@@ -180,7 +205,7 @@ impl Line {
                 middle[word + 1] |= bits >> (64 - shift);
             }
         };
-        put(start, (2 * fields.ends) | 1);
+        put(start, 2 * fields.ends);
         for plane in 0..shape.planes {
             put(shape.plane_at(plane), fields.planes[plane]);
         }
@@ -190,7 +215,7 @@ impl Line {
             eight.copy_from_slice(&word.to_le_bytes());
         }
         self.0[shape.slots..LAST_WORD].copy_from_slice(&bytes[..LAST_WORD - shape.slots]);
-        let last = fields.occupied << BELOW_OCCUPIED
+        let last = (fields.occupied ^ 1 << USUAL_WINDOW) << BELOW_OCCUPIED
             | u64::from(fields.states) << 8
             | u64::from(fields.drift as i8 as u8);
         self.0[LAST_WORD..].copy_from_slice(&last.to_le_bytes());
@@ -208,7 +233,7 @@ impl Line {
         for bits in &mut fields.planes {
             *bits &= low_bits(used as u32);
         }
-        let mut packed = Line([0; 64]);
+        let mut packed = Line::ZEROS;
         packed.0[..used].copy_from_slice(&self.0[..used]);
         packed.pack(&fields, shape);
         fields.ends.count_ones() == runs && packed == *self
@@ -474,6 +499,13 @@ impl Fields {
     fn used(&self) -> usize {
         (u64::BITS - self.ends.leading_zeros()) as usize
     }
+}
+
+/// With the two bits inverted that files have as they are.
+fn inverted(mut bytes: [u8; 64], shape: &Shape) -> [u8; 64] {
+    bytes[shape.slots] ^= 1;
+    bytes[63] ^= WINDOW_END;
+    bytes
 }
 
 /// Puts `count` zeros into a word at bit `at`.

@@ -90,7 +90,7 @@ impl Table {
         writer.u64(u64::from(self.epoch.byte()));
         writer.u64(len as u64);
         [adaptations, spent, kicks].into_iter().for_each(|count| writer.u64(count));
-        let bytes: Vec<u8> = self.lines.iter().flat_map(|line| *line.bytes()).collect();
+        let bytes: Vec<u8> = self.lines.iter().flat_map(|line| line.to_file(&self.shape)).collect();
         writer.block(&bytes);
     }
 
@@ -114,7 +114,7 @@ impl Table {
         let epoch = epoch.ok_or_else(|| Error::format("its epoch is none that there is"))?;
         let mut table =
             Table::unmade(count, Epoch::of(epoch), shape, Twin::for_this_machine(&shape));
-        table.lines = chunks.iter().map(|bytes| Line::from_bytes(*bytes)).collect();
+        table.lines = chunks.iter().map(|bytes| Line::from_file(*bytes, &shape)).collect();
         table.first = first;
         table.counts = counts;
         table.count_adapted();

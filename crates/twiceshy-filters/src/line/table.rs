@@ -9,7 +9,7 @@ use super::fingerprint::Epoch;
 use super::hot::{Found, find, matches};
 use super::lanes::{Portable, Twin};
 use super::shape::{Home, Shape};
-use crate::bits::pages::filled;
+use crate::bits::pages::{filled, zeroed};
 use crate::bits::prefetch::prefetch;
 use crate::digest::Digest;
 use crate::error::Result;
@@ -50,7 +50,8 @@ pub(super) const LAST: Digest = Digest::new([u64::MAX, u64::MAX]);
 impl Table {
     /// Lines without a key.
     pub(super) fn new(count: usize, epoch: Epoch, shape: Shape) -> Self {
-        let lines = filled(Line::empty(epoch, &shape), count);
+        let empty = Line::empty(epoch, &shape);
+        let lines = if empty == Line::ZEROS { zeroed(count) } else { filled(empty, count) };
         Table { lines, ..Self::unmade(count, epoch, shape, Twin::for_this_machine(&shape)) }
     }
 

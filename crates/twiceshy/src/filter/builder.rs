@@ -92,8 +92,7 @@ impl Builder {
     /// # Errors
     /// As [`Builder::build`].
     pub fn bytes(&self) -> Result<usize> {
-        let Sizes { fingerprints, capacity, exception_bits, .. } = self.sizes()?;
-        Ok((capacity as f64 * (fingerprints.bits_per_key() + exception_bits) / 8.0) as usize)
+        Ok(self.sizes()?.bytes())
     }
 
     /// An empty filter.

@@ -48,6 +48,14 @@ pub(crate) struct Sizes {
     pub(crate) exception_bits: f64,
 }
 
+impl Sizes {
+    /// About how many bytes a filter takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let bits_per_key = self.fingerprints.bits_per_key() + self.exception_bits;
+        (self.capacity as f64 * bits_per_key / 8.0) as usize
+    }
+}
+
 /// The shortest fingerprints with which the first filter of a chain keeps a rate.
 ///
 /// # Errors
@@ -125,11 +133,15 @@ impl Chain {
     }
 
     /// Adds a digest; `false` when the chain answered "maybe" already.
-    pub(crate) fn insert(&mut self, digest: Digest) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::Full`] if a larger filter is needed and the chain would take more than
+    /// `most_bytes` on the heap; nothing has changed.
+    pub(crate) fn insert_within(&mut self, digest: Digest, most_bytes: usize) -> Result<bool> {
         let mut excepted = None;
         for layer in self.layers_mut() {
             match layer.known(digest) {
-                Known::Maybe => return false,
+                Known::Maybe => return Ok(false),
                 Known::Excepted => excepted = excepted.or(Some(layer)),
                 Known::Absent => (),
             }
@@ -137,13 +149,27 @@ impl Chain {
         // With its fingerprint there, the exception is all that hides it.
         if let Some(layer) = excepted {
             layer.exceptions.remove(digest);
-            return true;
+            return Ok(true);
         }
         if !self.newest.add(digest) {
-            self.extend();
+            let larger = self.larger();
+            if self.heap_bytes().saturating_add(larger.bytes()) > most_bytes {
+                let sum = |of: fn(&Layer) -> usize| self.layers().map(of).sum();
+                return Err(Error::Full {
+                    digest,
+                    len: sum(Layer::len),
+                    capacity: sum(Layer::capacity),
+                });
+            }
+            self.extend(larger);
             assert!(self.newest.add(digest), "an empty filter has room");
         }
-        true
+        Ok(true)
+    }
+
+    /// [`Chain::insert_within`] any memory.
+    pub(crate) fn insert(&mut self, digest: Digest) -> bool {
+        self.insert_within(digest, usize::MAX).expect("no filter is too large")
     }
 
     /// Adds an exception wherever the digest is answered "maybe"; `false` when nowhere, or
@@ -158,14 +184,22 @@ impl Chain {
         adapted
     }
 
-    /// Begins a larger filter.
-    fn extend(&mut self) {
+    /// The next filter: twice as large.
+    fn larger(&self) -> Sizes {
         let left = self.rate - self.layers().map(Layer::full_rate).sum::<f64>();
-        let fingerprints = self.next_fingerprints(left);
-        // Twice as large, or as large as a filter can be.
-        let twice = self.newest.capacity().saturating_mul(2);
-        let larger = std::iter::successors(Some(twice), |capacity| Some(capacity / 2))
-            .find_map(|capacity| Layer::new(fingerprints, capacity, self.exception_bits).ok())
+        Sizes {
+            fingerprints: self.next_fingerprints(left),
+            capacity: self.newest.capacity().saturating_mul(2),
+            rate: self.rate,
+            exception_bits: self.exception_bits,
+        }
+    }
+
+    /// Begins a larger filter: of that size, or as large as a filter can be.
+    fn extend(&mut self, larger: Sizes) {
+        let Sizes { fingerprints, capacity, exception_bits, .. } = larger;
+        let larger = std::iter::successors(Some(capacity), |capacity| Some(capacity / 2))
+            .find_map(|capacity| Layer::new(fingerprints, capacity, exception_bits).ok())
             .expect("the last one could be made");
         self.older.push(std::mem::replace(&mut self.newest, larger));
     }

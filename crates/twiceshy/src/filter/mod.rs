@@ -118,11 +118,44 @@ impl Filter {
         self.chain.contains_many(&digests(&self.hasher, keys))
     }
 
+    /// [`Filter::contains`] without noting that an exception is in use: a lookup that changes
+    /// nothing at all. Copies of a filter that get the same insertions and adaptations stay equal,
+    /// whatever lookups each of them gets; but exceptions in use do not outlive others.
+    #[inline]
+    #[must_use]
+    pub fn peek(&self, key: impl Key) -> bool {
+        self.chain.peek(self.digest(key))
+    }
+
+    /// [`Filter::peek`] for many keys.
+    #[must_use]
+    pub fn peek_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
+        self.chain.peek_many(&digests(&self.hasher, keys))
+    }
+
     /// Adds a key, and removes its exception. `false` when the filter already answered "maybe":
     /// the key was stored before, or it was a false positive and needs no fingerprint of its
     /// own.
     pub fn insert(&mut self, key: impl Key) -> bool {
         self.chain.insert(self.digest(key))
+    }
+
+    /// [`Filter::insert`], unless the filter would have to grow to more than so many bytes. With 0
+    /// it does not grow at all.
+    ///
+    /// ```
+    /// use twiceshy::{Filter, filters::Error};
+    /// let mut filter = Filter::new(100)?;
+    /// let full = (0..1000).find_map(|number| filter.insert_within(number, 0).err());
+    /// assert!(matches!(full, Some(Error::Full { len: 100, .. })));
+    /// # Ok::<(), twiceshy::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Full`](crate::filters::Error::Full); nothing has changed.
+    pub fn insert_within(&mut self, key: impl Key, most_bytes: usize) -> Result<bool> {
+        let digest = self.digest(key);
+        self.chain.insert_within(digest, most_bytes.saturating_sub(size_of::<Self>()))
     }
 
     /// Reports that a key which the filter answered "maybe" is not stored. The filter answers

@@ -16,7 +16,7 @@ impl Writing {
     #[inline(always)]
     pub(in crate::line) fn start(window: usize, drift: i32, epoch: Epoch) -> Self {
         let fields = Fields { occupied: 1 << window, drift, epoch, ..Fields::EMPTY };
-        Writing { line: Line([0; 64]), fields, used: 0 }
+        Writing { line: Line::ZEROS, fields, used: 0 }
     }
 
     /// Slots written so far.

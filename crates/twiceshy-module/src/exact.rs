@@ -1,0 +1,169 @@
+//! A filter that has the digests of its keys beside it, in memory: `REMOTE memory`.
+//!
+//! About 20 bytes per key instead of 1.6. For that, deletion is exact, `AF.ADAPT` tells a stored
+//! key from a false positive, and adapting changes fingerprints instead of filling a table.
+
+use twiceshy::filters::line::{LineFilter, Params};
+use twiceshy::filters::remote::{MemorySet, Ordered as _};
+use twiceshy::{Adapted, Digest, KeyHasher};
+use twiceshy_filters::internals::{
+    FILTER_AND_REMOTE, Reader, Writer, parts_with_secret, with_secret,
+};
+use twiceshy_filters::{DigestFilter as _, Error, Params as _, Result};
+
+/// The rates of full filters, by the bits of a fingerprint.
+const RATES: [(u32, f64); 5] =
+    [(9, 0.0020), (10, 0.000_91), (11, 0.000_41), (12, 0.000_19), (16, 0.000_009_6)];
+
+/// Additions between two looks at the size, and the most bytes that they may take meanwhile: a
+/// leaf of digests that bursts takes room for 8 in each half.
+const LOOK_EVERY: usize = 256;
+const MEANWHILE: usize = LOOK_EVERY * 3 * size_of::<Digest>();
+
+#[derive(Clone)]
+pub struct Exact {
+    hasher: KeyHasher,
+    filter: LineFilter,
+    digests: MemorySet,
+    /// The number of keys from which on the size is looked at again.
+    next_look: usize,
+}
+
+impl Exact {
+    /// An empty filter for so many keys, with the shortest fingerprints that keep a rate.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] for a rate or a capacity that it cannot have.
+    pub fn new(hasher: KeyHasher, rate: f64, capacity: usize, may_grow: bool) -> Result<Self> {
+        let Some((bits, _)) = RATES.into_iter().find(|(_, least)| *least <= rate) else {
+            let reason = "REMOTE memory has rates down to 0.00001; it adapts, so 0.002 is plenty";
+            return Err(Error::spec(format!("rate={rate}"), reason));
+        };
+        let when_full = if may_grow { "grow" } else { "error" };
+        let params: Params = format!("line:f={bits},full={when_full}").parse()?;
+        Ok(Self::of(hasher, LineFilter::new(&params, capacity)?, MemorySet::new()))
+    }
+
+    fn of(hasher: KeyHasher, filter: LineFilter, digests: MemorySet) -> Self {
+        Exact { hasher, filter, digests, next_look: 0 }
+    }
+
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    pub fn contains(&self, digest: Digest) -> bool {
+        self.filter.contains(digest)
+    }
+
+    pub fn contains_many(&self, digests: &[Digest]) -> Vec<bool> {
+        let mut found = vec![false; digests.len()];
+        self.filter.contains_many(digests, &mut found);
+        found
+    }
+
+    /// Adds a digest; `false` when it is stored already.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if that would take more than `most_bytes`, or if the filter has as many
+    /// keys as it was made for and may not grow.
+    pub fn insert(&mut self, digest: Digest, may_grow: bool, most_bytes: usize) -> Result<bool> {
+        let (len, capacity) = (self.len(), self.capacity());
+        let is_full = len >= capacity;
+        if is_full || len >= self.next_look {
+            // A filter that grows has two tables for a while, the second of twice the size.
+            let growth = if is_full { 2 * self.filter.stats().bits / 8 } else { 0 };
+            let next = self.bytes().saturating_add(growth + MEANWHILE);
+            let has_room = (may_grow || !is_full) && next <= most_bytes;
+            if !has_room && !self.is_stored(digest)? {
+                return Err(Error::Full { digest, len, capacity });
+            }
+            self.next_look = len + LOOK_EVERY;
+        }
+        self.filter.insert(digest, &mut self.digests)
+    }
+
+    fn is_stored(&mut self, digest: Digest) -> Result<bool> {
+        let mut is_stored = false;
+        let visited = self.digests.visit(digest..=digest, &mut |_| is_stored = true);
+        visited.map(|()| is_stored).map_err(Error::Remote)
+    }
+
+    /// Removes a digest; `false` when it is not stored.
+    ///
+    /// # Errors
+    /// None: the digests are in memory.
+    pub fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.filter.remove(digest, &mut self.digests)
+    }
+
+    /// Changes the filter so that it answers "absent", if the digest is not stored.
+    ///
+    /// # Errors
+    /// None: the digests are in memory.
+    pub fn adapt(&mut self, digest: Digest) -> Result<Adapted> {
+        self.filter.adapt(digest, &mut self.digests)
+    }
+
+    /// Adds all keys of another filter with the same hasher.
+    ///
+    /// # Errors
+    /// Those of [`Exact::insert`]; the keys before it are added.
+    pub fn absorb(&mut self, other: &Exact, most_bytes: usize) -> Result<()> {
+        let mut digests = other.digests.iter();
+        digests.try_for_each(|digest| self.insert(digest, true, most_bytes).map(drop))
+    }
+
+    pub fn len(&self) -> usize {
+        self.filter.stats().len
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.filter.stats().capacity
+    }
+
+    /// All memory, the digests included. It looks at every leaf of digests: half a millisecond
+    /// with 10^7 of them.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + (self.filter.stats().bits + self.digests.bits()) / 8
+    }
+
+    /// The expected share of absent keys that are answered "maybe" the first time.
+    pub fn rate(&self) -> f64 {
+        let stats = self.filter.stats();
+        let params: Params = self.filter.description().parse().expect("its own description");
+        params.first_pass_rate(stats.len as f64 / stats.cells.max(1) as f64)
+    }
+
+    /// The bytes of its file, which the command line reads too.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::new(FILTER_AND_REMOTE);
+        writer.block(&self.filter.save());
+        writer.block(&self.digests.save());
+        with_secret(&self.hasher, &writer.finish())
+    }
+
+    /// What [`Exact::to_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (hasher, filter) = parts_with_secret(bytes)?;
+        let mut reader = Reader::open(filter)?;
+        reader.expect_kind(FILTER_AND_REMOTE)?;
+        let filter = LineFilter::load(reader.block("the filter")?)?;
+        let digests = MemorySet::load(reader.block("the digests")?)?;
+        reader.finish()?;
+        let mut exact = Self::of(hasher, filter, digests);
+        exact.check().map_err(Error::format)?;
+        Ok(exact)
+    }
+
+    /// Every invariant: each stored digest is answered "maybe" among them.
+    ///
+    /// # Errors
+    /// The one that does not hold.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.filter.check(&mut self.digests)
+    }
+}

@@ -1,0 +1,60 @@
+"""Memory: what is reported is what is taken, and limits hold."""
+
+import pytest
+import redis
+
+from servers import wait_until
+from test_commands import REMOTES, fill, info
+
+
+@pytest.mark.parametrize("remote", REMOTES)
+def test_memory_usage_is_what_the_server_allocates(new_server, remote):
+    db = new_server().client
+    # Buffers of the server's own that requests of this size leave behind.
+    fill(db, "warm", 2000)
+
+    def used():
+        # A new connection: its buffers are small.
+        db.connection_pool.disconnect()
+        db.execute_command("PING")
+        return db.info("memory")["used_memory"]
+
+    before = used()
+    fill(db, "f", 100_000, remote, 0.002, 100_000)
+    taken = used() - before
+    reported = db.memory_usage("f")
+    assert reported == pytest.approx(info(db, "f")["Bytes"], rel=0.01, abs=300)
+    # The allocator rounds up.
+    assert 0.9 < reported / taken < 1.1, (reported, taken)
+    db.delete("f")
+    wait_until(lambda: used() - before < taken / 20, what="giving the memory back")
+    assert db.object("encoding", "warm") == b"raw" and db.object("idletime", "warm") >= 0
+
+
+@pytest.mark.parametrize("remote", REMOTES)
+def test_an_object_stays_within_max_bytes(new_server, remote):
+    server = new_server(module_options=("MAX-BYTES", "100000"))
+    db = server.client
+    with pytest.raises(redis.ResponseError, match="MAX-BYTES"):
+        db.execute_command("AF.RESERVE", "f", 0.001, 1_000_000, "REMOTE", remote)
+    db.execute_command("AF.RESERVE", "f", 0.001, 1000, "REMOTE", remote)
+    added = 0
+    for at in range(0, 60_000, 500):
+        replies = db.execute_command("AF.MADD", "f", *[f"item:{n}" for n in range(at, at + 500)])
+        added += sum(1 for reply in replies if not isinstance(reply, redis.ResponseError))
+        assert info(db, "f")["Bytes"] <= 100_000
+    assert 2000 < added < 59_000
+    assert db.execute_command("AF.MEXISTS", "f", *[f"item:{n}" for n in range(2000)]) == [1] * 2000
+    # Within the limit, everything still works.
+    assert db.execute_command("AF.ADD", "f", "item:1") == 0
+
+
+def test_a_server_at_its_limit_refuses_additions(new_server):
+    db = new_server("--maxmemory-policy", "noeviction").client
+    fill(db, "f", 1000, "memory")
+    db.config_set("maxmemory", 1 << 20)
+    for command in [("AF.ADD", "f", "new"), ("AF.RESERVE", "g", 0.01, 10), ("AF.ADAPT", "f", "x")]:
+        with pytest.raises(redis.ResponseError, match="OOM|maxmemory"):
+            db.execute_command(*command)
+    assert db.execute_command("AF.EXISTS", "f", "item:1") == 1
+    assert db.execute_command("AF.DEL", "f", "item:1") == 1
