@@ -33,6 +33,7 @@ use clap::{CommandFactory, Parser, Subcommand};
                   twiceshy attack                           all adversaries against all filters\n  \
                   twiceshy bars                             what an adaptive filter has to keep\n  \
                   twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
+                  twiceshy scale                            a cluster of filters, simulated\n  \
                   twiceshy paper --quick                    the papers' figures, as one page\n  \
                   twiceshy build KEYS -o FILE               a filter of a list of keys\n\n\
                   'twiceshy VERB --help' explains a verb, with examples."
@@ -51,6 +52,7 @@ enum Verb {
     Attack(cmd::attack::Args),
     Bars(cmd::bars::Args),
     Plan(cmd::plan::Args),
+    Scale(Box<cmd::scale::Args>),
     Paper(cmd::paper::Args),
     Build(cmd::build::Args),
     Query(cmd::query::Args),
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Bars(args) => cmd::bars::run(&args),
         Verb::Plan(args) => cmd::plan::run(&args),
+        Verb::Scale(args) => cmd::scale::run(&args),
         Verb::Paper(args) => cmd::paper::run(&args),
         Verb::Build(args) => cmd::build::run(&args),
         Verb::Query(args) => cmd::query::run(&args),

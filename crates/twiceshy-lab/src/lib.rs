@@ -7,6 +7,7 @@
 //! model/       the papers' formulas: numbers in, numbers out
 //! bars/        what an adaptive filter has to keep: seed in, rows out
 //! race/        filters at equal memory on one stream: seed in, rows out
+//! scale/       a cluster of filters on a virtual clock: seed in, rows out
 //! experiment/  the papers' figures as lists of points: seed in, rows out
 //! report/      rows as plots, and plots as one page
 //! ```
@@ -27,4 +28,5 @@ pub mod plan;
 pub mod race;
 pub mod random;
 pub mod report;
+pub mod scale;
 pub mod workload;

@@ -13,6 +13,7 @@ pub mod paper;
 pub mod plan;
 pub mod query;
 pub mod race;
+pub mod scale;
 pub mod serve;
 
 /// The value of a `--bits` flag.

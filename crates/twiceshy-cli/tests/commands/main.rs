@@ -8,3 +8,4 @@ mod lists;
 mod paper;
 mod plan;
 mod race;
+mod scale;
