@@ -22,6 +22,7 @@
 
 mod changes;
 mod fresh;
+mod leaving;
 mod lookups;
 mod origin;
 mod passed;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A key that was inserted is in [`Fresh`] before the log hears that it was applied, and leaves
-//! it after the filter has it: at no moment it is in neither. Deletions only ever wait.
+//! it after the filter has it: at no moment it is in neither. A key that was deleted stays in the
+//! filter until the store shows its deletion ([`Leaving`]).
 //!
 //! A store can be put back to an older state, and write another log from there on. What the filter
 //! has forgotten must then be known again. So the disk has the last [`Commit`] that was read, and
@@ -27,6 +28,7 @@ use twiceshy::guard::Mark;
 
 use super::Inner;
 use super::fresh::Fresh;
+use super::leaving::Leaving;
 use crate::backend::Failure;
 use crate::blocking::blocking;
 use crate::upstream::Upstream;
@@ -60,6 +62,7 @@ const FORGOTTEN: &str = "forgotten";
 /// What was read of the log.
 pub(crate) struct Stream {
     fresh: Fresh,
+    leaving: Leaving,
     queue: Mutex<Queue>,
     /// Wakes the writer.
     arrived: Notify,
@@ -93,6 +96,7 @@ impl Default for Stream {
     fn default() -> Self {
         Stream {
             fresh: Fresh::default(),
+            leaving: Leaving::default(),
             queue: Mutex::default(),
             arrived: Notify::new(),
             applied: watch::Sender::new(0),
@@ -205,6 +209,7 @@ impl<U: Upstream> Inner<U> {
         self.stream.applied.send_replace(0);
         self.stream.flushed.send_replace(0);
         self.stream.fresh.clear();
+        self.stream.leaving.clear();
         self.stream.unseen().clear();
         self.changes.begin_build().await;
     }
@@ -224,9 +229,10 @@ impl<U: Upstream> Inner<U> {
             self.stream.fresh.insert(&added);
             self.stream.unseen().push((xid, added));
         }
+        let now = self.stream.leaving.hold_back(xid, events);
         {
             let mut queue = self.stream.queue();
-            queue.events.extend_from_slice(events);
+            queue.events.extend(now);
             if let Some(commit) = commit {
                 queue.last = commit;
             }
@@ -267,9 +273,14 @@ impl<U: Upstream> Inner<U> {
         }
     }
 
-    /// Other sessions see the insertions of those transactions that are `over`. Until then, that
-    /// the store does not show such a key means nothing.
+    /// Other sessions see what those transactions did that are `over`. Until then, that the store
+    /// does not show a key that they inserted means nothing, and keys that they deleted are there.
     pub(crate) fn visible(&self, over: impl Fn(u32) -> bool) {
+        let left = self.stream.leaving.released(&over);
+        if !left.is_empty() {
+            self.stream.queue().events.extend(left);
+            self.stream.arrived.notify_one();
+        }
         let mut visible = Vec::new();
         self.stream.unseen().retain_mut(|(xid, digests)| {
             let over = over(*xid);
@@ -341,7 +352,7 @@ impl<U: Upstream> Inner<U> {
         let Batch { cleared, inserted, added, removed } = Batch::of(&events);
         self.changes.not_forgetting(&added).await;
         let inner = Arc::clone(self);
-        let written = blocking(move || {
+        let write = move || {
             let Inner { changes, sidecar, .. } = &*inner;
             if cleared {
                 // These are many writes, of which some may be lost.
@@ -350,17 +361,15 @@ impl<U: Upstream> Inner<U> {
             }
             let marks = [(POSITION, position), (COMMIT, last.end), (TIME, last.time)];
             let write = |removed: &[Digest]| sidecar.follow(&added, removed, &marks);
-            changes.forget_streamed(removed, write)?;
-            Ok(turn)
-        });
-        let _turn = match written.await {
-            Ok(turn) => turn,
-            Err(failure) => {
-                // For the next attempt.
-                self.stream.queue().events.splice(0..0, events);
-                return Err(failure);
-            }
+            changes.forget_streamed(removed, write).map_err(Failure::from)
         };
+        let done = blocking(move || Ok((Some(turn), write()))).await;
+        let (_turn, written) = done.unwrap_or_else(|panicked| (None, Err(panicked)));
+        if let Err(failure) = written {
+            // For the next attempt; a build that waits for its turn drops them.
+            self.stream.queue().events.splice(0..0, events);
+            return Err(failure);
+        }
         self.stream.fresh.remove(&inserted);
         self.changes.streamed(&inserted);
         self.stream.queue().written = last.end;

@@ -142,6 +142,7 @@ impl Shield<Table> {
         options: FollowOptions,
         progress: impl FnMut(u64, u64) + Send + 'static,
     ) -> Result<Self, Failure> {
+        setup::leads_to_the_primary(&table.lanes.sessions.config)?;
         let (inner, _) = Inner::open(table, &shield.directory, Durability::Power).await?;
         inner.upstream.progress.origin.get_or_init(Instant::now);
         let follower = Follower { inner: Arc::clone(&inner), options };
@@ -223,12 +224,21 @@ impl Follower {
                 (pause, told) = (Duration::ZERO, String::new());
             }
             pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+            let refused = matches!(failure, Failure::Refused(_));
             let failure = failure.to_string();
             if failure != told {
                 warn!(failure, "not following; lookups go to the store meanwhile");
                 told = failure;
             }
-            sleep(pause).await;
+            // Somebody has to change something first, and commits need not wait for that.
+            if refused && self.options.mode == FollowMode::Sync {
+                tokio::select! {
+                    () = sleep(pause) => (),
+                    never = confirm_all(&self.inner.upstream.lanes, &self.options.name) => match never {},
+                }
+            } else {
+                sleep(pause).await;
+            }
         }
     }
 
@@ -236,7 +246,7 @@ impl Follower {
     async fn prepare(&self) -> Result<(tokio_postgres::Client, Server, Publication), Failure> {
         let lanes = &self.inner.upstream.lanes;
         let client = lanes.session().await?;
-        let server = setup::server(&client).await?;
+        let server = setup::server(&client, self.options.mode).await?;
         setup::same_table(&client, &lanes.found).await?;
         let publication = setup::publication(&client, &server, &lanes.found).await?;
         Ok((client, server, publication))

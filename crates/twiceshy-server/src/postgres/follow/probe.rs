@@ -58,7 +58,9 @@ impl Prober {
                     s.active_pid, r.sync_state,
                     pg_catalog.current_setting('synchronous_standby_names'),
                     pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(),
-                                               s.restart_lsn)::int8
+                                               s.restart_lsn)::int8,
+                    (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication
+                     WHERE sync_state = 'quorum')
              FROM (SELECT 1) AS one
              LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = '{slot}'
              LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid",
@@ -80,7 +82,7 @@ impl Prober {
         let standbys: String = row.get(7);
         let synchronous = match state.as_deref() {
             Some("sync") => true,
-            Some("quorum") => waits_for_all(&standbys),
+            Some("quorum") => waits_for_all(&standbys, row.get(9)),
             _ => false,
         };
         Ok(Probe {
@@ -124,18 +126,21 @@ impl Lanes {
     }
 }
 
-/// Whether a quorum is every standby that is listed: `ANY 2 (a, b)`. In any other, a commit may
-/// be confirmed by another standby and be visible before this shield has it.
-fn waits_for_all(standbys: &str) -> bool {
+/// Whether a quorum is every standby that is listed, `ANY 2 (a, b)`, and that is connected: two may
+/// have the same name. In any other, a commit may be confirmed by another standby and be visible
+/// before this shield has it.
+fn waits_for_all(standbys: &str, connected: i64) -> bool {
     let standbys = standbys.trim();
     let Some((any, rest)) = standbys.split_at_checked(3) else { return false };
     let Some((count, names)) = rest.split_once('(') else { return false };
     let Some(names) = names.trim_end().strip_suffix(')') else { return false };
+    let Ok(count) = count.trim().parse() else { return false };
     any.eq_ignore_ascii_case("any")
         && !names.contains('*')
         // A name in double quotes may have commas: then this is a smaller number than it seems.
         && !names.contains('"')
-        && count.trim().parse() == Ok(names.split(',').count())
+        && usize::try_from(count) == Ok(names.split(',').count())
+        && connected <= count
 }
 
 /// Which transactions are over.
@@ -187,18 +192,21 @@ mod tests {
 
     #[test]
     fn only_a_quorum_of_all_is_synchronous() {
-        for (standbys, all) in [
-            ("ANY 1 (a)", true),
-            ("any 2 (a, b)", true),
-            ("ANY 1 (a, b)", false),
-            ("ANY 2 (a, b, c)", false),
-            ("ANY 1 (*)", false),
-            ("ANY 2 (\"a,b\", c)", false),
-            ("FIRST 1 (a)", false),
-            ("a", false),
-            ("", false),
+        for (standbys, connected, all) in [
+            ("ANY 1 (a)", 1, true),
+            ("any 2 (a, b)", 2, true),
+            ("ANY 2 (a, b)", 1, true),
+            ("ANY 1 (a)", 2, false),
+            ("ANY 2 (a, b)", 3, false),
+            ("ANY 1 (a, b)", 1, false),
+            ("ANY 2 (a, b, c)", 2, false),
+            ("ANY 1 (*)", 1, false),
+            ("ANY 2 (\"a,b\", c)", 2, false),
+            ("FIRST 1 (a)", 1, false),
+            ("a", 1, false),
+            ("", 0, false),
         ] {
-            assert_eq!(waits_for_all(standbys), all, "{standbys}");
+            assert_eq!(waits_for_all(standbys, connected), all, "{standbys} {connected}");
         }
     }
 }

@@ -254,6 +254,10 @@ impl Reading<'_> {
             }
             Message::Update { table, old, new } => {
                 self.check(table)?;
+                // A large key that stays is not sent as a part of the new row, and yet of the old.
+                if *self.key_of(&new)? == Column::Unchanged {
+                    return Ok(());
+                }
                 let new = self.digest(&new)?;
                 let old = old.map(|old| self.digest(&old)).transpose()?.flatten();
                 if old != new {
@@ -330,10 +334,15 @@ impl Reading<'_> {
         })
     }
 
-    /// The digest of a row's key; nothing if it has none, or an update left it as it was.
-    fn digest(&self, tuple: &Tuple) -> Result<Option<Digest>, Failure> {
+    /// The key column of a row.
+    fn key_of<'t>(&self, tuple: &'t Tuple) -> Result<&'t Column, Failure> {
         let place = self.key_place.ok_or_else(|| strange("its columns are not known"))?;
-        let key = match tuple.get(place).ok_or_else(|| strange("a row has no key column"))? {
+        tuple.get(place).ok_or_else(|| strange("a row has no key column"))
+    }
+
+    /// The digest of a row's key, if it has one.
+    fn digest(&self, tuple: &Tuple) -> Result<Option<Digest>, Failure> {
+        let key = match self.key_of(tuple)? {
             Column::Null | Column::Unchanged => return Ok(None),
             Column::Text(text) => self.key(text)?,
         };
@@ -369,9 +378,7 @@ impl Reading<'_> {
         }
         if probe.fingerprint.as_deref() != Some(&self.followed.table) {
             // The next session builds the filter again.
-            return Err(Failure::Upstream(
-                "the table was rewritten, or its partitions or key column changed".into(),
-            ));
+            return Err(Failure::Upstream(setup::CHANGED.into()));
         }
         if !probe.published {
             return Err(Failure::Upstream("the publication of the table was changed".into()));

@@ -1,9 +1,11 @@
 //! What following a table needs of PostgreSQL: its settings and a publication.
 
 use tokio_postgres::Client;
+use tokio_postgres::config::{Config, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tracing::info;
 
+use super::FollowMode;
 use super::slot::PREFIX;
 use crate::backend::Failure;
 use crate::postgres::down;
@@ -30,14 +32,15 @@ pub(super) struct Server {
 }
 
 /// Looks whether the server can be followed; otherwise says what to change.
-pub(super) async fn server(client: &Client) -> Result<Server, Failure> {
+pub(super) async fn server(client: &Client, mode: FollowMode) -> Result<Server, Failure> {
     let row = client
         .query_one(
             "SELECT pg_catalog.current_setting('server_version_num')::int4,
                     pg_catalog.pg_is_in_recovery(),
                     pg_catalog.current_setting('wal_level'),
                     r.rolreplication OR r.rolsuper, r.rolname::text,
-                    (SELECT system_identifier::text FROM pg_catalog.pg_control_system())
+                    (SELECT system_identifier::text FROM pg_catalog.pg_control_system()),
+                    pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
              FROM pg_catalog.pg_roles r WHERE r.rolname = current_user",
             &[],
         )
@@ -66,7 +69,26 @@ pub(super) async fn server(client: &Client) -> Result<Server, Failure> {
             quoted(&role)
         )));
     }
+    if mode == FollowMode::Sync && !row.get::<_, bool>(6) {
+        return Err(refused(format!(
+            "with --follow sync the shield has to see in pg_stat_replication whether commits wait \
+             for it, and the role {role} may not; run GRANT pg_read_all_stats TO {}; as a superuser",
+            quoted(&role)
+        )));
+    }
     Ok(Server { version, system: row.get(5) })
+}
+
+/// Makes sure that no lookup goes to a standby, which may not have a row yet that can be seen.
+pub(super) fn leads_to_the_primary(config: &Config) -> Result<(), Failure> {
+    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+    if hosts <= 1 || config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite {
+        return Ok(());
+    }
+    Err(refused(
+        "the store's address has several hosts, and some may be standbys, which get rows late: \
+         add target_session_attrs=read-write to the address",
+    ))
 }
 
 /// Makes sure that the table is the one that was found when this server began.
@@ -105,7 +127,7 @@ pub(super) async fn publication(
     found: &Found,
 ) -> Result<Publication, Failure> {
     let Identity { columns, knows_key } = identity(client, found).await?;
-    let name = format!("{PREFIX}{}", found.oid);
+    let name = publication_name(found);
     let lists = server.version >= COLUMN_LISTS;
     let whole = lists.then_some(
         "AND r.prqual IS NULL AND (r.prattrs IS NULL OR EXISTS (
@@ -190,9 +212,20 @@ struct Identity {
 /// updates would make the user's own UPDATE fail; and without updates, a key that is changed
 /// would be denied.
 async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
+    let heirs = "SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits i
+                     JOIN pg_catalog.pg_class c ON c.oid = i.inhparent
+                     WHERE i.inhparent = $1 AND c.relkind = 'r')";
+    if client.query_one(heirs, &[&found.oid]).await.map_err(down)?.get(0) {
+        return Err(refused(format!(
+            "other tables inherit from {}, and their rows, which are its own too, are not \
+             published; only partitions can be followed",
+            found.name
+        )));
+    }
     let rows = client
         .query(
-            "SELECT c.relreplident::text, c.oid::regclass::text, COALESCE((
+            "SELECT c.relreplident::text, c.oid::regclass::text,
+                 c.relkind IN ('r', 'p') AND c.relpersistence = 'p', COALESCE((
                  SELECT array_agg(a.attname::text)
                  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
                    ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
@@ -200,23 +233,23 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
                    WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END),
                  '{}')
              FROM pg_catalog.pg_class c
-             WHERE c.relkind IN ('r', 'p') AND (c.oid = $1
-               OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree($1::oid::regclass)))",
+             WHERE c.oid = $1
+                OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree($1::oid::regclass))",
             &[&found.oid],
         )
         .await
         .map_err(down)?;
-    if rows.is_empty() {
-        return Err(refused(format!(
-            "{} cannot be followed; only tables and partitioned tables can",
-            found.name
-        )));
-    }
     let mut all: Option<Vec<String>> = Some(Vec::new());
     let mut knows_key = true;
     for row in &rows {
-        let (kind, table, columns): (String, String, Vec<String>) =
-            (row.get(0), row.get(1), row.get(2));
+        let (kind, table, logged): (String, String, bool) = (row.get(0), row.get(1), row.get(2));
+        let columns: Vec<String> = row.get(3);
+        if !logged {
+            return Err(refused(format!(
+                "{table} cannot be followed, as not all of its rows are in PostgreSQL's log; only \
+                 tables and partitioned tables can, without UNLOGGED or foreign tables"
+            )));
+        }
         if kind == "f" {
             all = None;
         } else if columns.is_empty() {
@@ -250,22 +283,41 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
     Ok(Identity { columns: all, knows_key })
 }
 
-/// What makes a table another one, as an SQL expression: its partitions, the files of its rows
-/// (which are replaced if all rows are written anew) and the type of its key.
+/// What makes a table another one, as an SQL expression: its partitions and the tables that inherit
+/// from it, the files of its rows (which are replaced if all rows are written anew), the type of
+/// its key, and its publication. Partitions and publications may have been something else in
+/// between: the `xmin` of a row in a catalogue says when it was last changed.
 pub(super) fn fingerprint(found: &Found) -> String {
+    let (name, key) = (escaped(&found.name), escaped(&found.key));
+    let publication = publication_name(found);
     format!(
         "(SELECT pg_catalog.md5(pg_catalog.string_agg(
-              pg_catalog.concat_ws(' ', c.oid, c.relfilenode, a.attnum, a.atttypid), ','
-              ORDER BY c.oid))
+              pg_catalog.concat_ws(' ', c.oid, c.relfilenode, c.relpersistence, i.xmin, a.attnum,
+                                   a.atttypid), ','
+              ORDER BY c.oid)
+            || (SELECT pg_catalog.string_agg(
+                    pg_catalog.concat_ws(' ', p.oid, p.xmin, r.oid, r.xmin), ',' ORDER BY r.oid)
+                FROM pg_catalog.pg_publication p
+                JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid
+                WHERE p.pubname = '{publication}'))
           FROM pg_catalog.pg_class c
-          LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = '{}'
-          WHERE c.relkind IN ('r', 'p') AND (c.oid = pg_catalog.to_regclass('{}')
+          LEFT JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
+          LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = '{key}'
+          WHERE c.oid = pg_catalog.to_regclass('{name}')
             OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(
-                             pg_catalog.to_regclass('{}')))))",
-        escaped(&found.key),
-        escaped(&found.name),
-        escaped(&found.name),
+                             pg_catalog.to_regclass('{name}')))
+            OR c.oid IN (SELECT inhrelid FROM pg_catalog.pg_inherits
+                         WHERE inhparent = pg_catalog.to_regclass('{name}')))"
     )
+}
+
+/// What it means that a table's fingerprint is another one.
+pub(super) const CHANGED: &str =
+    "the table was rewritten, or its partitions, key column or publication changed";
+
+/// The name of a table's publication.
+fn publication_name(found: &Found) -> String {
+    format!("{PREFIX}{}", found.oid)
 }
 
 /// Text as it is between single quotes.

@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use tracing::info;
 
 use super::lsn::Lsn;
-use super::setup::Server;
+use super::setup::{self, Server};
 use super::wire::Walsender;
 use crate::backend::Failure;
 use crate::postgres::inspect::refused;
@@ -160,7 +160,7 @@ pub(super) async fn resumes(
         )));
     }
     if table.as_deref() != Some(&followed.table) {
-        return Ok(Err("the table was rewritten, or its partitions or key column changed".into()));
+        return Ok(Err(setup::CHANGED.into()));
     }
     if row.get::<_, String>(3).parse::<Lsn>().map_err(Failure::Upstream)? < end {
         return Ok(Err(

@@ -1,8 +1,9 @@
-//! A stand-in for a synchronous shield whose filter is being built.
+//! A stand-in for a synchronous shield whose filter is being built, or cannot be followed.
 //!
 //! A slot begins when all open transactions are over, and commits that wait for this shield are
 //! open: each would wait for the other. Nobody relies on the filter meanwhile, so they are
 //! confirmed by a connection that reads the log as a physical standby does, and throws it away.
+//! The same goes for a shield that waits until somebody changes a setting, or a table's name.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,7 +31,7 @@ pub(super) async fn confirm_all(lanes: &Lanes, name: &str) -> Infallible {
             Err(failure) => failure.to_string(),
         };
         if !told {
-            warn!(reason, "commits wait until the filter is built");
+            warn!(reason, "commits wait for this shield");
             told = true;
         }
         sleep(Duration::from_secs(1)).await;

@@ -61,7 +61,7 @@ const READ: usize = 1 << 16;
 const LARGEST: usize = 1 << 30;
 
 impl Walsender {
-    /// Connects to the first of the hosts that answers, under this name.
+    /// Connects to the first of the hosts that answers and is no standby, under this name.
     pub(in crate::postgres) async fn connect(
         config: &Config,
         tls: &MakeRustlsConnect,
@@ -80,7 +80,7 @@ impl Walsender {
                 }
             };
             outcome = match stream {
-                Ok(stream) => Self::over(stream, config, name).await,
+                Ok(stream) => Self::to_primary(stream, config, name).await,
                 Err(error) => Err(error),
             };
             if outcome.is_ok() {
@@ -88,6 +88,15 @@ impl Walsender {
             }
         }
         outcome
+    }
+
+    async fn to_primary(stream: Box<dyn Socket>, config: &Config, name: &str) -> io::Result<Self> {
+        let mut connection = Self::over(stream, config, name).await?;
+        let standby = connection.query("SELECT pg_catalog.pg_is_in_recovery()").await?;
+        match standby.first().map_or(&[][..], |row| row) {
+            [Some(standby)] if standby == "f" => Ok(connection),
+            _ => Err(io::Error::other("this server is a standby")),
+        }
     }
 
     async fn over(stream: Box<dyn Socket>, config: &Config, name: &str) -> io::Result<Self> {

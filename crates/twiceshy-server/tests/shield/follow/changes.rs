@@ -1,5 +1,7 @@
 //! Every kind of change arrives.
 
+use std::thread;
+
 use tempfile::TempDir;
 use twiceshy_server::FollowMode;
 
@@ -125,5 +127,79 @@ fn keys_of_every_type_are_followed() {
         server.sql("DELETE FROM t");
         eventually("it is forgotten", || client.line("DBSIZE") == Value::Integer(0));
         running.stop();
+    }
+}
+
+/// PostgreSQL sends a large key that stays with the old row, and not with the new one.
+#[test]
+fn large_keys_survive_updates_of_other_columns() {
+    for identity in ["DEFAULT", "FULL"] {
+        let server = server();
+        server.sql(&format!(
+            "CREATE TABLE t (k text PRIMARY KEY, v int); ALTER TABLE t REPLICA IDENTITY {identity};
+             ALTER TABLE t ALTER k SET STORAGE EXTERNAL"
+        ));
+        let directory = TempDir::new().expect("a directory");
+        let running = follow(&server, &directory, FollowMode::Async);
+        let mut client = running.client();
+        let key = "k".repeat(2500);
+        server.sql(&format!("INSERT INTO t VALUES ('{key}', 1), ('small', 1)"));
+        server.sql("UPDATE t SET v = 2");
+        // What the log removes is forgotten a little later than it is applied.
+        server.sql("DELETE FROM t WHERE k = 'small'");
+        eventually("the small key is forgotten", || client.line("DBSIZE") != Value::Integer(2));
+        assert!(exists(&mut client, &key), "REPLICA IDENTITY {identity}");
+        server.sql("UPDATE t SET k = 'smaller'");
+        knows(&running, &server);
+        assert!(exists(&mut client, "smaller") && !exists(&mut client, &key));
+        running.stop();
+    }
+}
+
+/// A commit is in the log before any session sees it. It waits for a standby in between.
+#[test]
+fn rows_whose_deletion_nobody_sees_are_found() {
+    let server = server();
+    server
+        .sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada'), ('bob'), ('eve')");
+    let directory = TempDir::new().expect("a directory");
+    let running = follow(&server, &directory, FollowMode::Async);
+    let mut client = running.client();
+    thread::scope(|scope| {
+        let standby = Standby::awaited(&server);
+        for sql in ["DELETE FROM t WHERE k = 'ada'", "UPDATE t SET k = 'rob' WHERE k = 'bob'"] {
+            scope.spawn(|| server.sql(sql));
+        }
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        eventually("they wait", || server.sql(waiting) == "2");
+        // A deletion that does not wait comes after them in the log.
+        server.sql("SET synchronous_commit = local; DELETE FROM t WHERE k = 'eve'");
+        eventually("it is forgotten", || client.line("DBSIZE") == Value::Integer(3));
+        assert_eq!(server.sql("SELECT k FROM t ORDER BY k"), "ada\nbob");
+        assert!(running.is_trusted());
+        assert!(exists(&mut client, "ada") && exists(&mut client, "bob"));
+        drop(standby);
+    });
+    knows(&running, &server);
+    assert!(exists(&mut client, "rob"));
+    running.stop();
+}
+
+/// A standby that commits wait for, and that never comes. They end when this is dropped.
+struct Standby<'a>(&'a PostgresServer);
+
+impl<'a> Standby<'a> {
+    fn awaited(server: &'a PostgresServer) -> Self {
+        server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+        server.sql("SELECT pg_reload_conf()");
+        eventually("it is set", || server.sql("SHOW synchronous_standby_names") == "nobody");
+        Standby(server)
+    }
+}
+
+impl Drop for Standby<'_> {
+    fn drop(&mut self) {
+        self.0.sql("ALTER SYSTEM RESET synchronous_standby_names");
+        self.0.sql("SELECT pg_reload_conf()");
     }
 }

@@ -3,15 +3,18 @@
 use tempfile::TempDir;
 use twiceshy_server::FollowMode;
 
-use super::server;
+use super::{exists, follow, server};
 use crate::harness::{following, table};
-use crate::upstreams::PostgresServer;
+use crate::upstreams::{PostgresServer, eventually};
 
 fn refusal(server: &PostgresServer, user: &str) -> String {
-    let directory = TempDir::new().expect("a directory");
     let address = server.address().replace("postgres@", &format!("{user}@"));
-    let table = table(&address, "t", "k", None);
-    let running = following(&table, directory.path(), FollowMode::Async);
+    refusal_of(&address, FollowMode::Async)
+}
+
+fn refusal_of(address: &str, mode: FollowMode) -> String {
+    let directory = TempDir::new().expect("a directory");
+    let running = following(&table(address, "t", "k", None), directory.path(), mode);
     running.err().map_or("it follows".into(), |failure| failure.to_string())
 }
 
@@ -34,6 +37,11 @@ fn servers_that_cannot_be_followed_are_told_what_to_change() {
     assert!(create.starts_with("CREATE PUBLICATION"), "{said}");
     server.sql(create);
     assert_eq!(refusal(&server, "reader"), "it follows");
+    let reader = server.address().replace("postgres@", "reader@");
+    let said = refusal_of(&reader, FollowMode::Sync);
+    let grant = said.find("GRANT").map(|at| &said[at..]).unwrap_or_else(|| panic!("{said}"));
+    server.sql(grant.trim_end_matches(" as a superuser"));
+    assert_eq!(refusal_of(&reader, FollowMode::Sync), "it follows");
 
     server.sql("DROP TABLE t; CREATE TABLE t (k text NOT NULL UNIQUE)");
     let said = refusal(&server, "postgres");
@@ -63,4 +71,47 @@ fn a_server_without_room_says_so() {
         let said = refusal(&server, "postgres");
         assert!(said.contains(&format!("ALTER SYSTEM SET {advice}")), "{said}");
     }
+}
+
+/// Rows that are not in the log could not be followed.
+#[test]
+fn tables_with_unlogged_rows_are_refused() {
+    let server = server();
+    for (make, reason) in [
+        ("CREATE UNLOGGED TABLE t (k text PRIMARY KEY)", "UNLOGGED"),
+        (
+            "CREATE TABLE t (k text PRIMARY KEY) PARTITION BY LIST (k);
+             CREATE UNLOGGED TABLE rest PARTITION OF t DEFAULT",
+            "UNLOGGED",
+        ),
+        (
+            "CREATE TABLE t (k text PRIMARY KEY); CREATE TABLE heir (PRIMARY KEY (k)) INHERITS (t)",
+            "inherit",
+        ),
+    ] {
+        server.sql(&format!("DROP TABLE IF EXISTS t CASCADE; {make}"));
+        let said = refusal(&server, "postgres");
+        assert!(said.contains(reason), "{make}: {said}");
+    }
+    // It may get them later.
+    server.sql("DROP TABLE t CASCADE; CREATE TABLE t (k text PRIMARY KEY)");
+    let directory = TempDir::new().expect("a directory");
+    let running = follow(&server, &directory, FollowMode::Async);
+    server.sql("CREATE TABLE heir (PRIMARY KEY (k)) INHERITS (t); INSERT INTO heir VALUES ('eve')");
+    eventually("the filter is not relied on", || !running.is_trusted());
+    assert!(exists(&mut running.client(), "eve"));
+    running.stop();
+}
+
+#[test]
+fn lookups_never_go_to_a_standby() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY)");
+    // Both are the same server.
+    let several = server.address().replace("127.0.0.1", "127.0.0.1,localhost");
+    assert_ne!(several, server.address());
+    let said = refusal_of(&several, FollowMode::Async);
+    let attribute = "target_session_attrs=read-write";
+    assert!(said.contains(attribute), "{said}");
+    assert_eq!(refusal_of(&format!("{several}?{attribute}"), FollowMode::Async), "it follows");
 }

@@ -177,3 +177,48 @@ fn what_is_left_in_postgresql_can_be_forgotten() {
     assert!(exists(&mut running.client(), "later"));
     running.stop();
 }
+
+/// The log does not have rows that were not published when they were inserted.
+#[test]
+fn rows_that_were_inserted_unpublished_mean_a_new_scan() {
+    for runs_on in [false, true] {
+        let server = server();
+        server.sql(
+            "CREATE TABLE t (k text PRIMARY KEY) PARTITION BY LIST (k);
+             CREATE TABLE rest PARTITION OF t DEFAULT; INSERT INTO t VALUES ('ada')",
+        );
+        let directory = TempDir::new().expect("a directory");
+        let mut running = Some(follow(&server, &directory, FollowMode::Async));
+        let name = server.sql("SELECT pubname FROM pg_publication");
+        for (number, (begin, end)) in [
+            (
+                format!("ALTER PUBLICATION {name} SET (publish = 'update, truncate')"),
+                format!("ALTER PUBLICATION {name} SET (publish = 'insert, update, truncate')"),
+            ),
+            (
+                "ALTER TABLE t DETACH PARTITION rest".into(),
+                "ALTER TABLE t ATTACH PARTITION rest DEFAULT".into(),
+            ),
+            (format!("DROP PUBLICATION {name}"), "SELECT 1".into()),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            if !runs_on {
+                running.take().expect("it runs").stop();
+            }
+            let key = format!("unpublished {number}");
+            server
+                .sql(&format!("BEGIN; {begin}; INSERT INTO rest VALUES ('{key}'); {end}; COMMIT"));
+            let followed = running.take();
+            let followed =
+                followed.unwrap_or_else(|| follow(&server, &directory, FollowMode::Async));
+            let mut client = followed.client();
+            eventually("it is scanned", || server.statements(SCAN) == number + 2);
+            eventually("the filter answers", || followed.is_trusted());
+            assert!(exists(&mut client, &key), "runs on: {runs_on}, after {begin}");
+            running = Some(followed);
+        }
+        running.take().expect("it runs").stop();
+    }
+}

@@ -57,6 +57,15 @@ fn sync_is_relied_on_only_if_commits_wait() {
     // All that are listed.
     set("ANY 1 (shield)");
     eventually("the filter answers", || running.is_trusted());
+    // Two of the same name: either of them is enough.
+    let other = TempDir::new().expect("a directory");
+    let twin = following(&table, other.path(), FollowMode::Sync);
+    let twin = twin.unwrap_or_else(|failure| panic!("{failure}"));
+    eventually("the filter is not relied on", || !running.is_trusted());
+    asked_often(&server);
+    assert!(!running.is_trusted() && !twin.is_trusted(), "a commit may wait for the other one");
+    twin.stop();
+    eventually("the filter answers", || running.is_trusted());
     set("");
     eventually("the filter is not relied on", || !running.is_trusted());
     running.stop();
@@ -97,6 +106,29 @@ fn commits_do_not_wait_for_a_filter_that_is_built() {
         assert!(exists(&mut running.client(), "ada"));
         running.stop();
     });
+}
+
+#[test]
+fn commits_do_not_wait_for_a_table_that_is_gone() {
+    let server = server();
+    server.sql("CREATE TABLE t (k text PRIMARY KEY)");
+    let directory = TempDir::new().expect("a directory");
+    let table = table(&server.address(), "t", "k", None);
+    let running = following(&table, directory.path(), FollowMode::Sync);
+    let running = running.unwrap_or_else(|failure| panic!("{failure}"));
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'shield'");
+    server.sql("SELECT pg_reload_conf()");
+    eventually("the filter answers", || running.is_trusted());
+    server.sql("ALTER TABLE t RENAME TO elsewhere");
+    eventually("the filter is not relied on", || !running.is_trusted());
+    let begin = Instant::now();
+    // The timeout ends the wait, and this test.
+    server.sql("SET statement_timeout = '30s'; INSERT INTO elsewhere VALUES ('ada')");
+    assert!(begin.elapsed() < Duration::from_secs(20), "it waited for {:?}", begin.elapsed());
+    server.sql("ALTER TABLE elsewhere RENAME TO t");
+    eventually("the filter answers", || running.is_trusted());
+    assert!(exists(&mut running.client(), "ada"));
+    running.stop();
 }
 
 #[test]
