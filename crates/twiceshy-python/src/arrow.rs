@@ -183,8 +183,8 @@ impl<'py> Column<'py> {
             && let Ok(capsule) = capsule.cast_into::<PyCapsule>()
         {
             let mut schema = Schema::NONE;
-            // SAFETY: `schema` is a struct to fill.
             call(&capsule, |stream| {
+                // SAFETY: `schema` is a struct to fill, and the stream is the producer's.
                 stream.get_schema.map(|get| unsafe { get(stream, &mut schema) })
             })?;
             let format = Format::of(&schema);
@@ -202,8 +202,8 @@ impl<'py> Column<'py> {
             Source::One(array) => std::mem::replace(array, Array::NONE),
             Source::Stream(capsule) => {
                 let mut array = Array::NONE;
-                // SAFETY: `array` is a struct to fill.
                 call(capsule, |stream| {
+                    // SAFETY: `array` is a struct to fill, and the stream is the producer's.
                     stream.get_next.map(|get| unsafe { get(stream, &mut array) })
                 })?;
                 array
@@ -354,6 +354,7 @@ impl Values {
     fn string(&self, index: usize) -> Option<(usize, usize)> {
         // SAFETY: the part has a view, or two offsets, at each index that it has.
         let number = |address: usize| unsafe { (address as *const i32).read_unaligned() };
+        // SAFETY: as for `number`.
         let long = |address: usize| unsafe { (address as *const i64).read_unaligned() };
         match self {
             Values::Integers { .. } => None,

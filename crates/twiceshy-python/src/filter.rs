@@ -205,7 +205,8 @@ impl Filter {
     }
 
     /// ``key in filter`` for many keys, which are given as for ``add_many``. Returns an array of
-    /// bools for an array, and a list for anything else. Other threads run meanwhile.
+    /// bools for an array or a column (a list if there is no numpy), and a list for anything else.
+    /// Other threads run meanwhile.
     ///
     /// >>> from twiceshy import Filter
     /// >>> seen = Filter(1000)
