@@ -8,6 +8,7 @@ rounds. RSS is measured in a process of its own for each contender.
 """
 
 import argparse
+import datetime
 import hashlib
 import os
 import pathlib
@@ -18,6 +19,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
+
+# numpy's own threads would spin, and count as CPU time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import fastbloom_rs
 import numpy
@@ -193,6 +197,7 @@ def main() -> None:
         rss(args.rss, args.keys)
         return
 
+    load = os.getloadavg()[0]
     best: dict[str, dict[str, float]] = {name: {} for name in CONTENDERS}
     for seed in range(args.rounds):
         for name, contender in CONTENDERS.items():
@@ -211,8 +216,10 @@ def main() -> None:
             own = bytes_own / keys
     print(file=sys.stderr)
 
-    load = os.getloadavg()[0]
-    print(f"{args.keys} str keys, {RATE:.1%}, Python {sys.version.split()[0]}, load {load:.1f}\n")
+    loads = f"{load:.1f} before and {os.getloadavg()[0]:.1f} after"
+    print(f"python bench.py {' '.join(sys.argv[1:])}, {datetime.date.today()}, load {loads}")
+    print(f"{args.keys} str keys, {RATE:.1%}, best of {args.rounds}, RSS at {args.rss_keys} keys, "
+          f"Python {sys.version.split()[0]}\n")
     print(f"| CPU ns per key | {' | '.join(COLUMNS)} | RSS bytes per key |")
     print(f"| --- |{' ---: |' * (len(COLUMNS) + 1)}")
     for name, figures in best.items():

@@ -1,5 +1,7 @@
 //! Arrays of integers and of fixed-width strings, read in place through the buffer protocol.
 
+use std::ops::Range;
+
 use pyo3::buffer::{ElementType, PyUntypedBuffer};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -81,7 +83,21 @@ fn unsupported(items: &str) -> PyErr {
     PyTypeError::new_err(format!("a key is a str, bytes or an int, not {items}"))
 }
 
-/// The items of an [`Array`].
+/// Memory for a chunk of keys, which the next chunk uses again.
+#[derive(Default)]
+pub(crate) struct Chunk {
+    words: Vec<u64>,
+    pub(crate) digests: Vec<Digest>,
+    bytes: Vec<u8>,
+    text: String,
+}
+
+/// An integer as a word; a negative one has the highest bit.
+fn signed(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+/// The items of an [`Array`], or integers somewhere else.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'a> {
     address: usize,
@@ -92,49 +108,56 @@ pub(crate) struct Items<'a> {
 }
 
 impl Items<'_> {
-    /// The digests of the items from `start` to `end`, which the array must have.
+    /// Integers of one, two, four or eight bytes, side by side.
+    ///
+    /// # Safety
+    /// They stay there, and do not change, while the items exist.
+    pub(crate) unsafe fn integers(address: usize, size: usize, is_signed: bool) -> Self {
+        let item = if is_signed { Item::Signed } else { Item::Unsigned };
+        let stride = size.cast_signed();
+        Items { address, stride, size, item, array: std::marker::PhantomData }
+    }
+
+    /// The digests of these items, which the array must have.
     ///
     /// # Errors
     /// The number of an item that is not Unicode text.
-    pub(crate) fn digests(
+    pub(crate) fn digests<'c>(
         &self,
         hasher: &KeyHasher,
-        start: usize,
-        end: usize,
-    ) -> Result<Vec<Digest>, usize> {
-        let mut words = Vec::with_capacity(end - start);
-        let mut is_negative = false;
-        let mut unsigned = |word: u64| words.push(word);
+        range: Range<usize>,
+        chunk: &'c mut Chunk,
+    ) -> Result<&'c [Digest], usize> {
+        if matches!(self.item, Item::Bytes | Item::Text) {
+            // SAFETY: the caller's numbers are within the array.
+            return unsafe { self.strings(hasher, range, chunk) };
+        }
+        let Chunk { words, digests, .. } = chunk;
+        words.resize(range.len(), 0);
+        let start = range.start;
         // SAFETY: the caller's numbers are within the array, each of whose items has `size` bytes
         // at its place.
         unsafe {
             match (self.item, self.size) {
-                (Item::Unsigned, 1) => self.each(start, end, |item: u8| unsigned(item.into())),
-                (Item::Unsigned, 2) => self.each(start, end, |item: u16| unsigned(item.into())),
-                (Item::Unsigned, 4) => self.each(start, end, |item: u32| unsigned(item.into())),
-                (Item::Unsigned, _) => self.each(start, end, unsigned),
-                (Item::Bytes | Item::Text, _) => return self.string_digests(hasher, start, end),
-                (Item::Signed, size) => {
-                    let mut signed = |item: i64| {
-                        is_negative |= item < 0;
-                        words.push(item.cast_unsigned());
-                    };
-                    match size {
-                        1 => self.each(start, end, |item: i8| signed(item.into())),
-                        2 => self.each(start, end, |item: i16| signed(item.into())),
-                        4 => self.each(start, end, |item: i32| signed(item.into())),
-                        _ => self.each(start, end, signed),
-                    }
-                }
+                (Item::Unsigned, 1) => self.read(start, words, |item: u8| item.into()),
+                (Item::Unsigned, 2) => self.read(start, words, |item: u16| item.into()),
+                (Item::Unsigned, 4) => self.read(start, words, |item: u32| item.into()),
+                (Item::Signed, 1) => self.read(start, words, |item: i8| signed(item.into())),
+                (Item::Signed, 2) => self.read(start, words, |item: i16| signed(item.into())),
+                (Item::Signed, 4) => self.read(start, words, |item: i32| signed(item.into())),
+                _ => self.read(start, words, |item: u64| item),
             }
         }
-        if is_negative {
+        digests.resize(words.len(), Digest::default());
+        let is_negative = words.iter().fold(0, |bits, word| bits | word) >> 63 == 1;
+        if self.item == Item::Signed && is_negative {
             // The encodings of negative numbers are longer.
-            let digest = |bytes: &[u8]| hasher.digest(bytes);
-            return Ok(words.iter().map(|word| word.cast_signed().encode(digest)).collect());
+            for (digest, word) in digests.iter_mut().zip(words) {
+                *digest = word.cast_signed().encode(|bytes| hasher.digest(bytes));
+            }
+        } else {
+            hasher.digest_words(words, digests);
         }
-        let mut digests = vec![Digest::default(); words.len()];
-        hasher.digest_words(&words, &mut digests);
         Ok(digests)
     }
 
@@ -142,23 +165,27 @@ impl Items<'_> {
     ///
     /// # Safety
     /// The array has these items.
-    unsafe fn string_digests(
+    unsafe fn strings<'c>(
         &self,
         hasher: &KeyHasher,
-        start: usize,
-        end: usize,
-    ) -> Result<Vec<Digest>, usize> {
-        let (mut bytes, mut text) = (vec![0_u8; self.size], String::new());
-        let digest = |index| {
+        range: Range<usize>,
+        chunk: &'c mut Chunk,
+    ) -> Result<&'c [Digest], usize> {
+        let Chunk { digests, bytes, text, .. } = chunk;
+        digests.clear();
+        bytes.resize(self.size, 0);
+        for index in range {
             // SAFETY: the array has this item, and `bytes` has its size.
-            unsafe { self.copy(index, &mut bytes) };
-            if self.item == Item::Bytes {
-                return Ok(hasher.digest(without_zeros(&bytes)));
-            }
-            decode(&bytes, &mut text).ok_or(index)?;
-            Ok(hasher.digest(&text))
-        };
-        (start..end).map(digest).collect()
+            unsafe { self.copy(index, bytes) };
+            digests.push(match self.item {
+                Item::Text => {
+                    decode(bytes, text).ok_or(index)?;
+                    hasher.digest(&*text)
+                }
+                _ => hasher.digest(without_zeros(bytes)),
+            });
+        }
+        Ok(digests)
     }
 
     /// Where an item is.
@@ -166,21 +193,33 @@ impl Items<'_> {
         self.address.wrapping_add_signed(self.stride * index as isize) as *const u8
     }
 
+    /// Reads as many items as there are words.
+    ///
     /// # Safety
     /// The array has these items, and `T` has their size and is valid for all bits.
-    unsafe fn each<T>(&self, start: usize, end: usize, mut take: impl FnMut(T)) {
-        for index in start..end {
-            // SAFETY: the buffer protocol keeps the item's memory in place as long as the
-            // `Array` exists, and all bits are valid. As with numpy itself, a thread that writes
-            // to the array meanwhile decides which value is read.
-            take(unsafe { self.place(index).cast::<T>().read_unaligned() });
+    #[inline]
+    unsafe fn read<T>(&self, start: usize, words: &mut [u64], word: impl Fn(T) -> u64) {
+        // SAFETY: the buffer protocol keeps the item's memory in place as long as the `Array`
+        // exists, and all bits are valid. As with numpy itself, a thread that writes to the array
+        // meanwhile decides which value is read.
+        let item = |place: *const u8| word(unsafe { place.cast::<T>().read_unaligned() });
+        if self.stride == size_of::<T>().cast_signed() {
+            // A loop of its own, which the compiler turns into wide loads.
+            let place = self.place(start);
+            for (index, word) in words.iter_mut().enumerate() {
+                *word = item(place.wrapping_add(size_of::<T>() * index));
+            }
+        } else {
+            for (index, word) in (start..).zip(words) {
+                *word = item(self.place(index));
+            }
         }
     }
 
     /// # Safety
     /// The array has this item, and `bytes` has its size.
     unsafe fn copy(&self, index: usize, bytes: &mut [u8]) {
-        // SAFETY: as in `each`; `bytes` is memory of our own.
+        // SAFETY: as in `read`; `bytes` is memory of our own.
         unsafe { self.place(index).copy_to_nonoverlapping(bytes.as_mut_ptr(), self.size) };
     }
 }

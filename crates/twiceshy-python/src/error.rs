@@ -1,9 +1,11 @@
 //! Errors as Python's own exceptions, with their texts.
 
+use std::any::Any;
 use std::error::Error as _;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use twiceshy::{Error, filters, guard};
@@ -44,5 +46,42 @@ pub(crate) fn from_guard(error: guard::Error) -> PyErr {
             PyOSError::new_err(text)
         }
         _ => PyValueError::new_err(text),
+    }
+}
+
+/// Calls `work`, and turns a panic into a `RuntimeError`. PyO3 would raise `PanicException`, which
+/// `except Exception` does not catch. A panic halfway through a change poisons the filter's lock.
+#[inline]
+pub(crate) fn no_panic<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    let work = || {
+        #[cfg(debug_assertions)]
+        test_panic::check();
+        work()
+    };
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(internal(&*payload)))
+}
+
+#[cold]
+fn internal(payload: &(dyn Any + Send)) -> PyErr {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    PyRuntimeError::new_err(format!("internal error of twiceshy, please report it: {text}"))
+}
+
+/// A panic on demand, for the tests of debug builds.
+#[cfg(debug_assertions)]
+pub(crate) mod test_panic {
+    use std::cell::Cell;
+
+    thread_local!(static NEXT: Cell<bool> = const { Cell::new(false) });
+
+    /// Lets the next call of this thread panic; returns whether it was to do so already.
+    #[pyo3::pyfunction]
+    pub(crate) fn panic_next() -> bool {
+        NEXT.replace(true)
+    }
+
+    pub(super) fn check() {
+        assert!(!NEXT.take(), "a test wants this panic");
     }
 }

@@ -1,7 +1,7 @@
 //! [`Filter`]: the Python class.
 
 use std::path::PathBuf;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock};
 
 use pyo3::exceptions::{PyKeyError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple, PyType};
 use twiceshy::KeyHasher;
 use twiceshy::filter::Kind;
 
+use crate::error::no_panic;
 use crate::{batch, error, key};
 
 /// An approximate set of keys in memory, about 13 bits per key.
@@ -61,6 +62,9 @@ impl From<twiceshy::Filter> for Filter {
     }
 }
 
+/// Answers that memory is reserved for at once.
+const MOST_RESERVED: usize = 1 << 24;
+
 /// The lock of a filter that another thread left in an unknown state.
 fn poisoned<T>(_: PoisonError<T>) -> PyErr {
     PyRuntimeError::new_err(
@@ -69,18 +73,29 @@ fn poisoned<T>(_: PoisonError<T>) -> PyErr {
 }
 
 impl Filter {
+    /// Looks at the filter while attached to the interpreter: for what is quick.
     #[inline]
-    fn read(&self, py: Python<'_>) -> PyResult<RwLockReadGuard<'_, twiceshy::Filter>> {
-        self.filter.read_py_attached(py).map_err(poisoned)
+    fn look<T>(&self, py: Python<'_>, at: impl FnOnce(&twiceshy::Filter) -> T) -> PyResult<T> {
+        no_panic(|| Ok(at(&*self.filter.read_py_attached(py).map_err(poisoned)?)))
     }
 
-    fn write(&self, py: Python<'_>) -> PyResult<RwLockWriteGuard<'_, twiceshy::Filter>> {
-        self.filter.write_py_attached(py).map_err(poisoned)
+    /// [`Filter::look`] while detached from it, which other threads can use meanwhile.
+    fn look_detached<T: Send>(
+        &self,
+        py: Python<'_>,
+        at: impl FnOnce(&twiceshy::Filter) -> PyResult<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| no_panic(|| at(&*self.filter.read().map_err(poisoned)?)))
     }
 
-    /// [`Filter::write`] of a thread that is detached from the interpreter.
-    fn write_detached(&self) -> PyResult<RwLockWriteGuard<'_, twiceshy::Filter>> {
-        self.filter.write().map_err(poisoned)
+    /// Changes the filter while attached to the interpreter: for what is quick.
+    #[inline]
+    fn change<T>(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(&mut twiceshy::Filter) -> T,
+    ) -> PyResult<T> {
+        no_panic(|| Ok(change(&mut *self.filter.write_py_attached(py).map_err(poisoned)?)))
     }
 
     /// Calls `change` with the digests of all keys; returns how often it returned `true`.
@@ -90,12 +105,26 @@ impl Filter {
         change: fn(&mut twiceshy::Filter, twiceshy::Digest) -> bool,
     ) -> PyResult<usize> {
         let mut changed = 0;
-        batch::for_each_chunk(&batch::unwrapped(keys)?, &self.hasher, |digests| {
-            let filter = &mut *self.write_detached()?;
+        batch::for_each_chunk(keys, &self.hasher, |digests| {
+            let filter = &mut *self.filter.write().map_err(poisoned)?;
             changed += digests.iter().filter(|&&digest| change(filter, digest)).count();
             Ok(())
         })?;
         Ok(changed)
+    }
+
+    /// Hides a key; `false` if it is definitely absent already.
+    fn hide(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let digest = key::digest(&self.hasher, key)?;
+        let (was_there, hidden) = self.change(key.py(), |filter| {
+            (filter.contains_digest(digest), filter.adapt_digest(digest))
+        })?;
+        if was_there && !hidden {
+            return Err(PyValueError::new_err(
+                "this filter was made with exceptions=0, so it cannot remove a key",
+            ));
+        }
+        Ok(was_there)
     }
 }
 
@@ -107,7 +136,7 @@ impl Filter {
         hasher="siphash", secret=None,
     ))]
     fn new(
-        capacity: usize,
+        capacity: i64,
         rate: Option<f64>,
         bits_per_key: Option<f64>,
         kind: &str,
@@ -126,6 +155,9 @@ impl Filter {
             }
         };
         let hasher = key_hasher(hasher, secret.as_deref())?;
+        // The builder names a capacity of zero.
+        let capacity = usize::try_from(capacity)
+            .map_err(|_| PyValueError::new_err(format!("capacity={capacity}: at least 1")))?;
         let mut builder = twiceshy::Filter::builder().capacity(capacity).kind(kind).hasher(hasher);
         if let Some(rate) = rate {
             builder = builder.rate(rate);
@@ -136,25 +168,27 @@ impl Filter {
         if let Some(bits) = exceptions {
             builder = builder.exceptions(bits);
         }
-        let bytes = builder.bytes().map_err(error::from_filter)?;
-        // The filter's own allocation would end the process.
-        Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
-            PyMemoryError::new_err(format!("capacity={capacity} takes {bytes} bytes"))
-        })?;
-        Ok(builder.build().map_err(error::from_filter)?.into())
+        no_panic(|| {
+            let bytes = builder.bytes().map_err(error::from_filter)?;
+            // The filter's own allocation would end the process.
+            Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| {
+                PyMemoryError::new_err(format!("capacity={capacity} takes {bytes} bytes"))
+            })?;
+            Ok(builder.build().map_err(error::from_filter)?.into())
+        })
     }
 
     /// Whether the key may be present. False is certain.
     #[inline]
     fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let digest = key::digest(&self.hasher, key)?;
-        Ok(self.read(key.py())?.contains_digest(digest))
+        self.look(key.py(), |filter| filter.contains_digest(digest))
     }
 
     /// Adds a key. False if the filter already answered "maybe".
     fn add(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let digest = key::digest(&self.hasher, key)?;
-        Ok(self.write(key.py())?.insert_digest(digest))
+        self.change(key.py(), |filter| filter.insert_digest(digest))
     }
 
     /// Adds all keys of the iterables.
@@ -171,7 +205,8 @@ impl Filter {
     }
 
     /// ``key in filter`` for many keys, which are given as for ``add_many``. Returns an array of
-    /// bools for an array, and a list for anything else. Other threads run meanwhile.
+    /// bools for an array or a column (a list if there is no numpy), and a list for anything else.
+    /// Other threads run meanwhile.
     ///
     /// >>> from twiceshy import Filter
     /// >>> seen = Filter(1000)
@@ -179,14 +214,15 @@ impl Filter {
     /// >>> seen.contains_many(["a", "b"])
     /// [True, True]
     fn contains_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let keys = batch::unwrapped(keys)?;
-        let mut found = Vec::with_capacity(keys.len().unwrap_or_default());
-        batch::for_each_chunk(&keys, &self.hasher, |digests| {
-            let filter = self.filter.read().map_err(poisoned)?;
-            found.extend(filter.contains_digests(digests));
+        // What has a length need not have as many keys.
+        let mut found = Vec::with_capacity(keys.len().unwrap_or_default().min(MOST_RESERVED));
+        let form = batch::for_each_chunk(keys, &self.hasher, |digests| {
+            let start = found.len();
+            found.resize(start + digests.len(), false);
+            self.filter.read().map_err(poisoned)?.answer_digests(digests, &mut found[start..]);
             Ok(())
         })?;
-        batch::answers(&keys, &found)
+        batch::answers(keys.py(), form, &found)
     }
 
     /// Reports that a key which the filter answered "maybe" is not stored. It answers "absent"
@@ -196,7 +232,7 @@ impl Filter {
     /// Report absent keys only: a stored key would be hidden.
     fn adapt(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let digest = key::digest(&self.hasher, key)?;
-        Ok(self.write(key.py())?.adapt_digest(digest))
+        self.change(key.py(), |filter| filter.adapt_digest(digest))
     }
 
     /// ``adapt`` for many keys. Returns how many the filter adapted to.
@@ -204,37 +240,42 @@ impl Filter {
         self.change_many(keys, twiceshy::Filter::adapt_digest)
     }
 
-    /// Removes a key, as ``adapt`` does: it reads as absent until it is added again, or until its
-    /// exception makes room for others. Its fingerprint stays, and so does ``len``.
+    /// Hides a key, if the filter answers "maybe" to it; otherwise does nothing.
+    ///
+    /// The filter keeps no copies of its keys, so it cannot erase one. It notes an exception, as
+    /// ``adapt`` does: the key reads as absent until you add it again, or until other exceptions
+    /// push this one out. ``len`` and memory stay the same. Each hidden key takes one of the
+    /// ``exceptions_room`` of ``stats()``, by default about one per 200 keys of capacity; where
+    /// many keys come and go, use a ``Guard``, which really removes them.
+    ///
+    /// :raises ValueError: If the filter was made with ``exceptions=0`` and answers "maybe".
     fn discard(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.adapt(key).map(drop)
+        self.hide(key).map(drop)
     }
 
     /// ``discard`` of a key that must be there.
     ///
-    /// :raises KeyError: If the key is definitely absent.
+    /// :raises KeyError: If the key is definitely absent. A key that was never added, but is
+    ///     answered "maybe", is hidden without an error.
+    /// :raises ValueError: As ``discard`` does.
     fn remove(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
-        let digest = key::digest(&self.hasher, key)?;
-        let mut filter = self.write(key.py())?;
-        if !filter.contains_digest(digest) {
-            return Err(PyKeyError::new_err(key.clone().unbind()));
+        match self.hide(key)? {
+            true => Ok(()),
+            // In a tuple, or the parts of a key that is one would be the arguments.
+            false => Err(PyKeyError::new_err((key.clone().unbind(),))),
         }
-        if !filter.adapt_digest(digest) {
-            return Err(PyValueError::new_err(
-                "this filter was made with exceptions=0, so it cannot remove a key",
-            ));
-        }
-        Ok(())
     }
 
     /// Removes all keys and exceptions.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.write_detached().map(|mut filter| filter.clear()))
+        py.detach(|| {
+            no_panic(|| self.filter.write().map(|mut filter| filter.clear()).map_err(poisoned))
+        })
     }
 
     /// A copy with the same secret.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
-        py.detach(|| Ok(self.filter.read().map_err(poisoned)?.clone().into()))
+        self.look_detached(py, |filter| Ok(filter.clone().into()))
     }
 
     fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
@@ -251,12 +292,14 @@ impl Filter {
         let other = other.get();
         let equal = std::ptr::eq(self, other)
             || py.detach(|| {
-                // In one order, so that no two threads wait for each other.
-                let mut both = [self, other];
-                both.sort_unstable_by_key(|filter| std::ptr::from_ref(*filter));
-                let first = both[0].filter.read().map_err(poisoned)?;
-                let second = both[1].filter.read().map_err(poisoned)?;
-                Ok::<_, PyErr>(*first == *second)
+                no_panic(|| {
+                    // In one order, so that no two threads wait for each other.
+                    let mut both = [self, other];
+                    both.sort_unstable_by_key(|filter| std::ptr::from_ref(*filter));
+                    let first = both[0].filter.read().map_err(poisoned)?;
+                    let second = both[1].filter.read().map_err(poisoned)?;
+                    Ok(*first == *second)
+                })
             })?;
         Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
     }
@@ -294,22 +337,24 @@ impl Filter {
             return Ok(());
         }
         py.detach(|| {
-            let copy = other.filter.read().map_err(poisoned)?.clone();
-            self.write_detached()?.absorb(copy).map_err(error::from_filter)
+            no_panic(|| {
+                let copy = other.filter.read().map_err(poisoned)?.clone();
+                self.filter.write().map_err(poisoned)?.absorb(copy).map_err(error::from_filter)
+            })
         })
     }
 
     /// About how many keys were added: those that were false positives then are not counted.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.read(py)?.len())
+        self.look(py, twiceshy::Filter::len)
     }
 
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(!self.read(py)?.is_empty())
+        self.look(py, |filter| !filter.is_empty())
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let stats = self.read(py)?.stats();
+        let stats = self.look(py, twiceshy::Filter::stats)?;
         Ok(format!(
             "<twiceshy.Filter: about {} keys of {}, rate {:.2e}, {} of {} exceptions, {} bytes>",
             stats.len,
@@ -325,7 +370,7 @@ impl Filter {
     /// ``rate`` (with the keys of now), ``exceptions``, ``exceptions_room``, ``bytes`` (all of its
     /// memory), ``fingerprint_bytes`` and ``exception_bytes``.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.read(py)?.stats();
+        let stats = self.look(py, twiceshy::Filter::stats)?;
         let dict = PyDict::new(py);
         dict.set_item("len", stats.len)?;
         dict.set_item("capacity", stats.capacity)?;
@@ -342,7 +387,7 @@ impl Filter {
     /// Saves the filter in a file, with its secret, so that only the file's owner can read it. The
     /// file is replaced atomically. ``twiceshy query`` and Rust's ``Filter::load`` read it.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        py.detach(|| self.filter.read().map_err(poisoned)?.save(path).map_err(error::from_io))
+        self.look_detached(py, |filter| filter.save(path).map_err(error::from_io))
     }
 
     /// Loads a filter that ``save``, Rust's ``Filter::save`` or ``twiceshy build --never`` wrote.
@@ -350,13 +395,12 @@ impl Filter {
     /// :raises ValueError: If the file is damaged or is not a filter.
     #[classmethod]
     fn load(_class: &Bound<'_, PyType>, py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        py.detach(|| Ok(twiceshy::Filter::load(path).map_err(error::from_io)?.into()))
+        py.detach(|| no_panic(|| Ok(twiceshy::Filter::load(path).map_err(error::from_io)?.into())))
     }
 
     /// The bytes of ``save``, secret included.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes =
-            py.detach(|| Ok::<_, PyErr>(self.filter.read().map_err(poisoned)?.to_bytes()))?;
+        let bytes = self.look_detached(py, |filter| Ok(filter.to_bytes()))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
@@ -369,7 +413,8 @@ impl Filter {
         py: Python<'_>,
         data: PyBackedBytes,
     ) -> PyResult<Self> {
-        py.detach(|| Ok(twiceshy::Filter::from_bytes(&data).map_err(error::from_filter)?.into()))
+        let load = || twiceshy::Filter::from_bytes(&data).map_err(error::from_filter);
+        py.detach(|| no_panic(|| Ok(load()?.into())))
     }
 
     /// Pickles the bytes of ``to_bytes``, secret included.

@@ -47,8 +47,10 @@ impl<G: Guarding + Send + Sync> Open<G> {
     ) -> PyResult<T> {
         self.check_forks()?;
         py.detach(|| {
-            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-            use_it(kept.as_ref().ok_or_else(|| self.closed())?)
+            error::no_panic(|| {
+                let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+                use_it(kept.as_ref().ok_or_else(|| self.closed())?)
+            })
         })
     }
 
@@ -60,8 +62,10 @@ impl<G: Guarding + Send + Sync> Open<G> {
         use_it: impl FnOnce(&Kept<G>) -> T,
     ) -> PyResult<T> {
         self.check_forks()?;
-        let kept = self.kept.read_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        Ok(use_it(kept.as_ref().ok_or_else(|| self.closed())?))
+        error::no_panic(|| {
+            let kept = self.kept.read_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            Ok(use_it(kept.as_ref().ok_or_else(|| self.closed())?))
+        })
     }
 
     /// Closes it, if it is open; waits for those that use it.
@@ -72,7 +76,9 @@ impl<G: Guarding + Send + Sync> Open<G> {
                 std::mem::forget(kept);
                 return Ok(());
             }
-            kept.map_or(Ok(()), |kept| kept.close().map(drop).map_err(error::from_store))
+            error::no_panic(|| {
+                kept.map_or(Ok(()), |kept| kept.close().map(drop).map_err(error::from_store))
+            })
         })
     }
 

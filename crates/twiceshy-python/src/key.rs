@@ -52,11 +52,15 @@ fn encode_other<T>(key: &Bound<'_, PyAny>, take: impl FnOnce(&[u8]) -> T) -> PyR
         return encode_tuple(parts).map(|bytes| take(&bytes));
     }
     // Integers of numpy and others.
-    if key.hasattr("__index__")?
-        && let Ok(number) = key.call_method0("__index__")
-        && let Ok(number) = number.cast::<PyInt>()
-    {
-        return encode_int(number, take);
+    if key.hasattr("__index__")? {
+        match key.call_method0("__index__") {
+            Ok(number) if number.is_instance_of::<PyInt>() => {
+                return encode_int(number.cast::<PyInt>()?, take);
+            }
+            // As an array of several integers does.
+            Err(error) if !error.is_instance_of::<PyTypeError>(key.py()) => return Err(error),
+            _ => (),
+        }
     }
     Err(unsupported(key))
 }

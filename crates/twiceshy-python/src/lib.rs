@@ -3,6 +3,7 @@
 //! `python/twiceshy` is the package that users import: it re-exports `Filter`
 //! and wraps the two stores on disk.
 
+mod arrow;
 mod batch;
 mod buffer;
 mod error;
@@ -18,6 +19,9 @@ mod _twiceshy {
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
 
+    #[cfg(debug_assertions)]
+    use crate::error::test_panic::panic_next;
+
     /// Refuses a subinterpreter, which would share the types of the main one.
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,6 +29,8 @@ mod _twiceshy {
         let id =
             unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if id == 0 {
+            #[cfg(debug_assertions)]
+            _module.setattr("_panic_next", wrap_pyfunction!(panic_next, _module)?)?;
             return Ok(());
         }
         Err(PyImportError::new_err(

@@ -37,8 +37,13 @@ impl Sidecar {
         durability: &str,
     ) -> PyResult<Self> {
         let options = options(capacity, durability)?;
-        let kept = py.detach(|| options.open_sidecar::<Redb>(&directory, &mut |_, _| ()));
-        Ok(Sidecar { open: Open::new(directory, kept.map_err(error::from_store)?) })
+        let kept = py.detach(|| {
+            error::no_panic(|| {
+                let opened = options.open_sidecar::<Redb>(&directory, &mut |_, _| ());
+                opened.map_err(error::from_store)
+            })
+        })?;
+        Ok(Sidecar { open: Open::new(directory, kept) })
     }
 
     /// Whether the store may have the key. False is certain.

@@ -32,8 +32,10 @@ impl Store {
         durability: &str,
     ) -> PyResult<Self> {
         let options = options(capacity, durability)?;
-        let kept = py.detach(|| options.open::<Redb>(&directory));
-        Ok(Store { open: Open::new(directory, kept.map_err(error::from_store)?) })
+        let kept = py.detach(|| {
+            error::no_panic(|| options.open::<Redb>(&directory).map_err(error::from_store))
+        })?;
+        Ok(Store { open: Open::new(directory, kept) })
     }
 
     /// The value of a key, or None.

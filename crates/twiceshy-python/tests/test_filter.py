@@ -2,6 +2,7 @@
 
 import copy
 import multiprocessing
+import os
 import pickle
 import subprocess
 import threading
@@ -65,7 +66,20 @@ def test_removed_keys_are_absent_until_they_are_added():
     rigid.add("alice")
     with pytest.raises(ValueError, match="exceptions=0"):
         rigid.remove("alice")
+    with pytest.raises(ValueError, match="exceptions=0"):
+        rigid.discard("alice")
+    rigid.discard("bob")
     assert "alice" in rigid and rigid.adapt("alice") is False
+
+
+def test_key_errors_are_those_of_a_set():
+    seen = Filter(1000)
+    for key in ["alice", ("user", 17), b"\xff", 7]:
+        with pytest.raises(KeyError) as ours:
+            seen.remove(key)
+        with pytest.raises(KeyError) as theirs:
+            set().remove(key)
+        assert ours.value.args == theirs.value.args
 
 
 def test_keys_are_the_same_in_all_their_forms():
@@ -127,6 +141,13 @@ def test_keys_that_cannot_be_encoded():
         seen.add("\ud800")
     with pytest.raises(ValueError, match="empty tuple"):
         seen.add(())
+
+    class Broken:
+        def __index__(self):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        seen.add(Broken())
     for keys in ["abc", b"abc", bytearray(b"abc")]:
         with pytest.raises(TypeError, match="not one"):
             seen.update(keys)
@@ -138,6 +159,7 @@ def test_keys_that_cannot_be_encoded():
     "arguments, text",
     [
         (dict(capacity=0), "capacity=0"),
+        (dict(capacity=-1), "capacity=-1"),
         (dict(capacity=10, rate=1.5), "rate=1.5"),
         (dict(capacity=10, rate=0.1, bits_per_key=9), "one of the two"),
         (dict(capacity=10, exceptions=-1), "exceptions=-1"),
@@ -219,6 +241,17 @@ def test_saved_files(tmp_path):
         Filter.load(tmp_path / "none")
     with pytest.raises(OSError, match="cannot write"):
         seen.save(tmp_path / "none" / "there")
+    for length in range(0, len(damaged), 97):
+        with pytest.raises(ValueError):
+            Filter.from_bytes(seen.to_bytes()[:length])
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        Filter(10).save(pipe)
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
 def test_the_command_line_reads_and_writes_the_same_files(tmp_path, cli):

@@ -60,8 +60,13 @@ class Laws(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def discard(self, key):
-        self.filter.discard(key)
-        self.stored.pop(encoded(key), None)
+        was_there, can_remove = key in self.filter, self.filter.stats()["exceptions_room"] > 0
+        try:
+            self.filter.discard(key)
+            assert key not in self.filter and (can_remove or not was_there)
+            self.stored.pop(encoded(key), None)
+        except ValueError:
+            assert was_there and not can_remove
 
     @rule(key=KEYS)
     def remove(self, key):

@@ -80,6 +80,16 @@ pub(crate) fn tuned_on<I, W: WorkOn<I>>(work: W, input: I) -> W::Outcome {
     portable(work, input)
 }
 
+/// [`tuned`] for a loop that the compiler vectorises: with AVX-512, if the processor has it.
+#[inline(always)]
+pub(crate) fn tuned_loop<W: Work>(work: W) -> W::Outcome {
+    #[cfg(all(target_arch = "x86_64", feature = "std", not(miri)))]
+    if let Some(level) = intrinsics::Level3::found() {
+        return level.run_loop(work);
+    }
+    portable(work, ())
+}
+
 /// Does some work with the safe twin. Out of line where that is the exception: callers then
 /// inline only the check and one call.
 #[cfg_attr(all(target_arch = "x86_64", feature = "std", not(miri)), cold, inline(never))]
@@ -171,6 +181,16 @@ mod intrinsics {
             // SAFETY: `found` alone makes `self`, and only with every feature.
             unsafe { compiled(self, work, input) }
         }
+
+        #[inline(always)]
+        pub(super) fn run_loop<W: WorkOn<()>>(self, work: W) -> W::Outcome {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+                // SAFETY: it has these two, and `found` alone makes `self`, with the others.
+                unsafe { compiled_wide(self, work) }
+            } else {
+                self.run(work, ())
+            }
+        }
     }
 
     #[cold]
@@ -187,6 +207,13 @@ mod intrinsics {
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn compiled<I, W: WorkOn<I>>(words: Level3, work: W, input: I) -> W::Outcome {
         work.run_on(words, input)
+    }
+
+    /// [`compiled`] with twice as wide vectors.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512vl")]
+    fn compiled_wide<W: WorkOn<()>>(words: Level3, work: W) -> W::Outcome {
+        work.run_on(words, ())
     }
 
     /// [`compiled`], never inlined.

@@ -13,7 +13,7 @@ try:
 except ImportError as _error:
     raise ImportError(
         f"twiceshy cannot be loaded here: {_error}. Its wheels are for CPython 3.11 and newer; for "
-        "a free-threaded build, install it from source (it needs Rust): "
+        "a free-threaded build of 3.14 or newer, install it from source (it needs Rust): "
         "pip install --no-binary twiceshy twiceshy"
     ) from _error
 

@@ -107,29 +107,38 @@ impl Chain {
     }
 
     /// [`Chain::contains`] for many digests: their memory is prefetched.
-    pub(crate) fn contains_many(&self, digests: &[Digest]) -> Vec<bool> {
-        self.answer_many(digests, |layer, digest| layer.exceptions.hit(digest))
+    pub(crate) fn contains_many(&self, digests: &[Digest], found: &mut [bool]) {
+        self.answer_many(digests, found, |layer, digest| layer.exceptions.hit(digest));
     }
 
     /// [`Chain::peek`] for many digests.
-    pub(crate) fn peek_many(&self, digests: &[Digest]) -> Vec<bool> {
-        self.answer_many(digests, |layer, digest| layer.exceptions.holds(digest))
+    pub(crate) fn peek_many(&self, digests: &[Digest], found: &mut [bool]) {
+        self.answer_many(digests, found, |layer, digest| layer.exceptions.holds(digest));
     }
 
     fn answer_many(
         &self,
         digests: &[Digest],
+        found: &mut [bool],
         is_exception: impl Fn(&Layer, Digest) -> bool,
-    ) -> Vec<bool> {
-        let mut found = vec![false; digests.len()];
-        let mut found_here = vec![false; digests.len()];
-        for layer in self.layers() {
-            layer.filter.contains_many(digests, &mut found_here);
-            for ((found, here), digest) in found.iter_mut().zip(&found_here).zip(digests) {
-                *found |= *here && !is_exception(layer, *digest);
+    ) {
+        let answer = |layer: &Layer, found: &mut [bool]| {
+            layer.filter.contains_many(digests, found);
+            for (found, digest) in found.iter_mut().zip(digests) {
+                if *found {
+                    *found = !is_exception(layer, *digest);
+                }
+            }
+        };
+        answer(&self.newest, found);
+        let mut found_here = Vec::new();
+        for layer in self.older.iter().rev() {
+            found_here.resize(digests.len(), false);
+            answer(layer, &mut found_here);
+            for (found, here) in found.iter_mut().zip(&found_here) {
+                *found |= *here;
             }
         }
-        found
     }
 
     /// Adds a digest; `false` when the chain answered "maybe" already.

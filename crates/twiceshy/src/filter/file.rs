@@ -21,8 +21,13 @@ pub(super) fn replace(path: &Path, bytes: &[u8], audience: Audience) -> io::Resu
     // The file behind a symbolic link, if there is one, so that the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let new = beside(&path);
-    let old = fs::metadata(&path).ok().map(|old| old.permissions());
     let cannot_write = |error: io::Error| named("cannot write", &path, &error);
+    let old = fs::metadata(&path).ok();
+    // A rename would put a file in the place of a device or a pipe, such as /dev/null.
+    if old.as_ref().is_some_and(|old| !old.is_file()) {
+        return Err(cannot_write(io::Error::other("it exists and is not a regular file")));
+    }
+    let old = old.map(|old| old.permissions());
     let mut file =
         create(&new, audience == Audience::Owner || old.is_some()).map_err(cannot_write)?;
     let write = || {

@@ -50,14 +50,16 @@ impl Frozen {
     /// processor's cache.
     #[must_use]
     pub fn contains_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
-        self.chain.peek_many(&digests(&self.hasher, keys))
+        self.contains_digests(&digests(&self.hasher, keys))
     }
 
     /// [`Frozen::contains_many`] of digests that its hasher made; for the command line.
     #[doc(hidden)]
     #[must_use]
     pub fn contains_digests(&self, digests: &[Digest]) -> Vec<bool> {
-        self.chain.peek_many(digests)
+        let mut found = vec![false; digests.len()];
+        self.chain.peek_many(digests, &mut found);
+        found
     }
 
     /// About how many keys are stored; see [`Filter::len`](super::Filter::len).

@@ -115,7 +115,7 @@ impl Filter {
     /// processor's cache.
     #[must_use]
     pub fn contains_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
-        self.chain.contains_many(&digests(&self.hasher, keys))
+        self.contains_digests(&digests(&self.hasher, keys))
     }
 
     /// [`Filter::contains`] without noting that an exception is in use: a lookup that changes
@@ -282,7 +282,18 @@ impl Filter {
     #[doc(hidden)]
     #[must_use]
     pub fn contains_digests(&self, digests: &[Digest]) -> Vec<bool> {
-        self.chain.contains_many(digests)
+        let mut found = vec![false; digests.len()];
+        self.answer_digests(digests, &mut found);
+        found
+    }
+
+    /// [`Filter::contains_digests`] into memory of the caller's.
+    ///
+    /// # Panics
+    /// If there are not as many answers as digests.
+    #[doc(hidden)]
+    pub fn answer_digests(&self, digests: &[Digest], found: &mut [bool]) {
+        self.chain.contains_many(digests, found);
     }
 
     #[inline]
