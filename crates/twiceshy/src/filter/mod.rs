@@ -130,7 +130,9 @@ impl Filter {
     /// [`Filter::peek`] for many keys.
     #[must_use]
     pub fn peek_many<K: Key>(&self, keys: &[K]) -> Vec<bool> {
-        self.chain.peek_many(&digests(&self.hasher, keys))
+        let mut found = vec![false; keys.len()];
+        self.chain.peek_many(&digests(&self.hasher, keys), &mut found);
+        found
     }
 
     /// Adds a key, and removes its exception. `false` when the filter already answered "maybe":
