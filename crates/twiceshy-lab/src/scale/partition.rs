@@ -36,7 +36,7 @@ pub(super) struct Shape {
 
 /// A filter of the library.
 pub(super) enum Member {
-    Alone(Filter),
+    Alone(Box<Filter>),
     Exact { filter: AnyFilter, hasher: KeyHasher },
 }
 
@@ -53,7 +53,7 @@ impl Member {
         if let Some(bits) = shape.exceptions {
             builder = builder.exceptions(bits);
         }
-        Ok(Member::Alone(builder.build()?))
+        Ok(Member::Alone(Box::new(builder.build()?)))
     }
 
     pub(super) fn contains(&self, key: &str) -> bool {
@@ -111,7 +111,7 @@ impl Member {
         Ok(match self {
             Member::Alone(filter) => {
                 let bytes = filter.to_bytes();
-                (Member::Alone(Filter::from_bytes(&bytes)?), bytes.len() as u64)
+                (Member::Alone(Box::new(Filter::from_bytes(&bytes)?)), bytes.len() as u64)
             }
             Member::Exact { filter, hasher } => {
                 let bytes = filter.save();
