@@ -1,10 +1,12 @@
 """A web handler that asks its database only when it must, and for a missing user only once."""
 
+import os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import redis
 
-filters, database = redis.Redis(), {"alice": "1 Main Street"}  # stands for your database
+filters = redis.Redis.from_url(os.environ.get("REDIS_URL", "redis://127.0.0.1:6379"))
+database = {"alice": "1 Main Street"}                      # stands for yours
 filters.execute_command("AF.INSERT", "users", "CAPACITY", 1_000_000, "REMOTE", "memory", "ITEMS", *database)
 
 

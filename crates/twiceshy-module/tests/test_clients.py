@@ -1,5 +1,7 @@
 """Other people's clients, and the names that they know."""
 
+import importlib.util
+import pathlib
 import subprocess
 
 import pytest
@@ -66,3 +68,27 @@ def test_transactions_and_scripts(db):
         assert pipeline.execute() == [1, 1]
     script = "redis.call('AF.ADD', KEYS[1], ARGV[1]); return redis.call('AF.EXISTS', KEYS[1], ARGV[1])"
     assert db.eval(script, 1, "f", "b") == 1
+
+
+def test_the_handler_of_the_example_reads_for_a_missing_user_once(server, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", f"redis://127.0.0.1:{server.port}")
+    path = pathlib.Path(__file__).parent.parent / "examples" / "handler.py"
+    specification = importlib.util.spec_from_file_location("handler", path)
+    handler = importlib.util.module_from_spec(specification)
+    # With this secret there are false positives among the first thousands.
+    server.client.execute_command("AF.RESERVE", "users", 0.002, 40, "REMOTE", "memory", "SECRET", "01" + "5a" * 16)
+    server.client.execute_command("AF.MADD", "users", *range(39))
+    specification.loader.exec_module(handler)
+    reads = []
+
+    class Database(dict):
+        def get(self, user):
+            reads.append(user)
+            return super().get(user)
+
+    handler.database = Database(handler.database)
+    for _ in range(3):
+        assert handler.address_of("alice") == "1 Main Street"
+        assert not any(handler.address_of(f"missing {n}") for n in range(3000))
+    wasted = [user for user in reads if user != "alice"]
+    assert reads.count("alice") == 3 and wasted and len(wasted) < 1.5 * len(set(wasted))
