@@ -60,7 +60,7 @@ impl Prober {
                     pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(),
                                                s.restart_lsn)::int8,
                     (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication
-                     WHERE sync_state = 'quorum')
+                     WHERE sync_state <> 'async')
              FROM (SELECT 1) AS one
              LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = '{slot}'
              LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid",
@@ -80,11 +80,8 @@ impl Prober {
         let lsn = |column: usize| row.get::<_, String>(column).parse::<Lsn>();
         let state: Option<String> = row.get(6);
         let standbys: String = row.get(7);
-        let synchronous = match state.as_deref() {
-            Some("sync") => true,
-            Some("quorum") => waits_for_all(&standbys, row.get(9)),
-            _ => false,
-        };
+        let synchronous = matches!(state.as_deref(), Some("sync" | "quorum"))
+            && waits_for_all(&standbys, row.get(9));
         Ok(Probe {
             asked,
             end: lsn(0)?,
@@ -126,21 +123,22 @@ impl Lanes {
     }
 }
 
-/// Whether a quorum is every standby that is listed, `ANY 2 (a, b)`, and that is connected: two may
-/// have the same name. In any other, a commit may be confirmed by another standby and be visible
-/// before this shield has it.
+/// Whether commits wait for every standby that is listed, `FIRST 2 (a, b)`, and that is connected:
+/// two may have the same name. Otherwise another standby may confirm a commit before this shield has
+/// it: in a quorum always, and else as soon as this shield's connection breaks.
 fn waits_for_all(standbys: &str, connected: i64) -> bool {
-    let standbys = standbys.trim();
-    let Some((any, rest)) = standbys.split_at_checked(3) else { return false };
-    let Some((count, names)) = rest.split_once('(') else { return false };
-    let Some(names) = names.trim_end().strip_suffix(')') else { return false };
-    let Ok(count) = count.trim().parse() else { return false };
-    any.eq_ignore_ascii_case("any")
-        && !names.contains('*')
-        // A name in double quotes may have commas: then this is a smaller number than it seems.
-        && !names.contains('"')
-        && usize::try_from(count) == Ok(names.split(',').count())
-        && connected <= count
+    // A name in double quotes may have commas and parentheses.
+    let unquoted: Vec<&str> = standbys.split('"').step_by(2).collect();
+    let unquoted = unquoted.join("name");
+    let (count, names) = match unquoted.split_once('(') {
+        Some((head, names)) => (head.split_whitespace().last(), names),
+        None => (Some("1"), &unquoted[..]),
+    };
+    let count = count.and_then(|count| count.parse::<usize>().ok());
+    // Quotes or not, this is any name.
+    !standbys.contains('*')
+        && count == Some(names.split(',').count())
+        && count >= usize::try_from(connected).ok()
 }
 
 /// Which transactions are over.
@@ -191,20 +189,28 @@ mod tests {
     }
 
     #[test]
-    fn only_a_quorum_of_all_is_synchronous() {
+    fn only_a_list_of_all_is_synchronous() {
         for (standbys, connected, all) in [
+            ("a", 1, true),
+            ("1 (a)", 1, true),
             ("ANY 1 (a)", 1, true),
             ("any 2 (a, b)", 2, true),
             ("ANY 2 (a, b)", 1, true),
+            ("FIRST 2 (a, b)", 2, true),
+            ("2(a,b)", 2, true),
+            ("\"a\"", 1, true),
+            ("ANY 2 (\"a,b\", \"c(\"\"d\")", 2, true),
+            ("a", 2, false),
             ("ANY 1 (a)", 2, false),
-            ("ANY 2 (a, b)", 3, false),
+            ("FIRST 2 (a, b)", 3, false),
+            ("a, b", 1, false),
+            ("\"a\", b", 1, false),
             ("ANY 1 (a, b)", 1, false),
+            ("FIRST 1 (a, b)", 1, false),
             ("ANY 2 (a, b, c)", 2, false),
-            ("ANY 1 (*)", 1, false),
-            ("ANY 2 (\"a,b\", c)", 2, false),
-            ("FIRST 1 (a)", 1, false),
-            ("a", 1, false),
-            ("", 0, false),
+            ("1 (\"a,b\", c)", 1, false),
+            ("*", 1, false),
+            ("ANY 1 (\"*\")", 1, false),
         ] {
             assert_eq!(waits_for_all(standbys, connected), all, "{standbys} {connected}");
         }

@@ -222,6 +222,16 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
             found.name
         )));
     }
+    let unique = format!("SELECT {} IS NOT NULL", unique_index(found));
+    if !client.query_one(&unique, &[]).await.map_err(down)?.get::<_, bool>(0) {
+        return Err(refused(format!(
+            "two rows of {0} may have the same {1}, if only until a transaction is over, and the log \
+             does not say when it deletes the last one; {1} needs a unique index or constraint that \
+             is not DEFERRABLE",
+            found.name,
+            quoted(&found.key)
+        )));
+    }
     let rows = client
         .query(
             "SELECT c.relreplident::text, c.oid::regclass::text,
@@ -229,7 +239,7 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
                  SELECT array_agg(a.attname::text)
                  FROM pg_catalog.pg_index i JOIN pg_catalog.pg_attribute a
                    ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-                 WHERE i.indrelid = c.oid AND CASE c.relreplident
+                 WHERE i.indrelid = c.oid AND i.indimmediate AND CASE c.relreplident
                    WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END),
                  '{}')
              FROM pg_catalog.pg_class c
@@ -267,9 +277,9 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
             let index = index.map(|row| row.get::<_, String>(0));
             let identity = index.map_or("FULL".to_string(), |index| format!("USING INDEX {index}"));
             return Err(refused(format!(
-                "{table} has no primary key, so PostgreSQL could not say which row was updated, and \
-                 would refuse your updates if they were published; run ALTER TABLE {table} REPLICA \
-                 IDENTITY {identity};"
+                "{table} has no primary key, or a DEFERRABLE one, so PostgreSQL could not say which \
+                 row was updated, and would refuse your updates if they were published; run ALTER \
+                 TABLE {table} REPLICA IDENTITY {identity};"
             )));
         } else {
             knows_key &= columns.contains(&found.key);
@@ -283,18 +293,31 @@ async fn identity(client: &Client, found: &Found) -> Result<Identity, Failure> {
     Ok(Identity { columns: all, knows_key })
 }
 
+/// The oldest index by which no two rows have the same key at any moment, as an SQL expression.
+fn unique_index(found: &Found) -> String {
+    format!(
+        "(SELECT pg_catalog.min(i.indexrelid) FROM pg_catalog.pg_index i
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+          WHERE i.indrelid = {} AND a.attname = '{}' AND i.indisunique AND i.indisvalid
+            AND i.indimmediate AND i.indpred IS NULL AND i.indnkeyatts = 1)",
+        found.oid,
+        escaped(&found.key)
+    )
+}
+
 /// What makes a table another one, as an SQL expression: its partitions and the tables that inherit
 /// from it, the files of its rows (which are replaced if all rows are written anew), the type of
-/// its key, and its publication. Partitions and publications may have been something else in
-/// between: the `xmin` of a row in a catalogue says when it was last changed.
+/// its key and what makes it unique, and its publication. Partitions and publications may have been
+/// something else in between: the `xmin` of a row in a catalogue says when it was last changed.
 pub(super) fn fingerprint(found: &Found) -> String {
     let (name, key) = (escaped(&found.name), escaped(&found.key));
-    let publication = publication_name(found);
+    let (publication, unique) = (publication_name(found), unique_index(found));
     format!(
         "(SELECT pg_catalog.md5(pg_catalog.string_agg(
               pg_catalog.concat_ws(' ', c.oid, c.relfilenode, c.relpersistence, i.xmin, a.attnum,
                                    a.atttypid), ','
               ORDER BY c.oid)
+            || ' ' || {unique} || ' '
             || (SELECT pg_catalog.string_agg(
                     pg_catalog.concat_ws(' ', p.oid, p.xmin, r.oid, r.xmin), ',' ORDER BY r.oid)
                 FROM pg_catalog.pg_publication p
@@ -313,7 +336,7 @@ pub(super) fn fingerprint(found: &Found) -> String {
 
 /// What it means that a table's fingerprint is another one.
 pub(super) const CHANGED: &str =
-    "the table was rewritten, or its partitions, key column or publication changed";
+    "the table was rewritten, or its partitions, key column, unique index or publication changed";
 
 /// The name of a table's publication.
 fn publication_name(found: &Found) -> String {

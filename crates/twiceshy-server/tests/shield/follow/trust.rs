@@ -54,6 +54,13 @@ fn sync_is_relied_on_only_if_commits_wait() {
     eventually("the filter is not relied on", || !running.is_trusted());
     asked_often(&server);
     assert!(!running.is_trusted(), "a commit may wait for another standby");
+    set("ANY 1 (shield)");
+    eventually("the filter answers", || running.is_trusted());
+    // The other one takes over when the connection breaks, before the shield notices.
+    set("FIRST 1 (shield, other)");
+    eventually("the filter is not relied on", || !running.is_trusted());
+    asked_often(&server);
+    assert!(!running.is_trusted(), "another standby may replace it");
     // All that are listed.
     set("ANY 1 (shield)");
     eventually("the filter answers", || running.is_trusted());
