@@ -347,22 +347,28 @@ mod tests {
         let wrong: Vec<Digest> =
             (1..).map(digest).filter(|&digest| chain.peek(digest)).take(3).collect();
         assert!(wrong.iter().all(|&digest| chain.adapt(digest)));
-        let before = chain.clone();
+        // The order of exceptions is in the file.
+        let bytes = |chain: &Chain| {
+            let mut writer = Writer::new("chain");
+            chain.write(&mut writer);
+            writer.finish()
+        };
+        let before = bytes(&chain);
         assert!(!wrong.iter().any(|&digest| chain.peek(digest)));
         let mut found = [true; 3];
         chain.peek_many(&wrong, &mut found);
         assert_eq!(found, [false; 3]);
-        assert!(chain == before);
-        // The last that came is not the first in its set, unless it is alone there.
+        assert!(bytes(&chain) == before);
+        // All are in one set, where the last that came is not the first.
         assert!(!wrong.iter().any(|&digest| chain.contains(digest)));
-        assert!(chain != before);
+        assert!(bytes(&chain) != before);
     }
 
     #[test]
     fn a_chain_grows_within_its_limit_only() {
         let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
         let mut chain = empty(Kind::Line, 0.01);
-        let most = 5000;
+        let most = 50_000;
         let inserted = (0..100_000)
             .take_while(|&number| chain.insert_within(digest(number), most).is_ok())
             .count();

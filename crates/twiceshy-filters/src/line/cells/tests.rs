@@ -136,13 +136,14 @@ impl Slow {
             set(464 + index, bucket.len() > 0);
         }
         set(464 + self.buckets.len(), true);
-        Line(bytes)
+        Line::from_file(bytes, &self.shape)
     }
 
     /// All that can be asked of the packed line.
     fn compare(&self, line: &Line, what: &str) {
         let shape = &self.shape;
         assert!(*line == self.packed(), "{what}: {self:?}");
+        assert!(Line::from_file(line.to_file(shape), shape) == *line, "{what}: {self:?}");
         assert!(line.is_sound(shape), "{what}: {self:?}");
         assert_eq!(line.used(shape), self.used());
         assert_eq!(line.window(), self.buckets.len());
