@@ -1,6 +1,8 @@
 """Real servers with the module, on free loopback ports, each with a directory of its own."""
 
+import itertools
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,25 +15,23 @@ MODULE = os.environ["TWICESHY_MODULE"]
 PROGRAMS = dict(entry.split("=") for entry in os.environ["TWICESHY_SERVERS"].split(":"))
 
 
+# Each worker of pytest-xdist has ports of its own, below those that clients get.
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORTS = itertools.cycle(random.sample(range(12_000 + 2500 * (WORKER % 4), 14_500 + 2500 * (WORKER % 4)), 2500))
+
+
 def free_ports(count):
     """Ports that nobody listens on; a cluster also needs those 10,000 above."""
-    sockets, ports = [], []
+    ports = []
     while len(ports) < count:
-        low = socket.socket()
-        low.bind(("127.0.0.1", 0))
-        port = low.getsockname()[1]
-        sockets.append(low)
-        if port > 55_000:
-            continue
+        port = next(PORTS)
         try:
-            high = socket.socket()
-            high.bind(("127.0.0.1", port + 10_000))
+            for each in (port, port + 10_000):
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", each))
         except OSError:
             continue
-        sockets.append(high)
         ports.append(port)
-    for each in sockets:
-        each.close()
     return ports
 
 
