@@ -296,3 +296,45 @@ def test_what_is_forgotten_is_closed(tmp_path, in_python):
     # And when the interpreter exits: with a snapshot, nothing is rebuilt.
     in_python("import twiceshy; users = twiceshy.Guard('b', {}, keys=['alice'])")
     assert (tmp_path / "b" / "filter.snapshot").exists()
+
+
+def test_a_lookup_may_ask_the_same_guard(tmp_path):
+    rows = {"alice": "see bob", "bob": "1 Main Street"}
+
+    def find(key):
+        row = rows.get(key)
+        # Not while the guard holds a lock: this would never return.
+        return users.get(row.removeprefix("see ")) if row and row.startswith("see ") else row
+
+    with Guard(tmp_path, find, keys=rows) as users:
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(users.get("alice")), daemon=True)
+        thread.start()
+        thread.join(timeout=30)
+        assert answers == ["1 Main Street"]
+
+
+def test_a_cancelled_lookup_leaves_nothing_behind(tmp_path):
+    started, calls = asyncio.Event(), []
+
+    async def find(key):
+        calls.append(key)
+        if len(calls) == 1:
+            started.set()
+            await asyncio.sleep(3600)
+        return 1 if key == "alice" else None
+
+    async def main():
+        # Not built, so every lookup reaches the store.
+        with Guard(tmp_path, find) as users:
+            task = asyncio.create_task(users.aget("bob"))
+            await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert users.stats()["false_positives"] == 0, "nobody knows whether there is a bob"
+            users.added("alice")
+            users.built()
+            assert await users.aget("alice") == 1 and await users.aget("bob") is None
+
+    asyncio.run(main())
