@@ -216,6 +216,11 @@ impl PostgresServer {
         copy_files(&copy.path().join("data"), &self.data());
     }
 
+    /// Makes it a standby that waits for the log of another; it must not run.
+    pub fn make_standby(&self) {
+        File::create(self.data().join("standby.signal")).expect("a file");
+    }
+
     /// Lets a role in only with TLS, and with what this method asks for: "scram-sha-256", say.
     pub fn authenticate(&self, role: &str, method: &str) {
         let path = self.data().join("pg_hba.conf");
@@ -226,7 +231,12 @@ impl PostgresServer {
     }
 
     pub fn address(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://postgres@{}/postgres", self.host())
+    }
+
+    /// Its host and port, as addresses have them.
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Runs SQL and returns what it gave.

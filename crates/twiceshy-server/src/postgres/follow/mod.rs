@@ -24,6 +24,7 @@
 
 mod forget;
 mod lsn;
+mod next;
 mod pgoutput;
 mod probe;
 mod session;

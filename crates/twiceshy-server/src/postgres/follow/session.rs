@@ -12,6 +12,7 @@ use tracing::{debug, info, warn};
 use twiceshy::Digest;
 
 use super::lsn::Lsn;
+use super::next::{Next, next};
 use super::pgoutput::{self, Column, Message, Relation, Tuple};
 use super::probe::{Probe, Prober};
 use super::slot::Followed;
@@ -30,7 +31,7 @@ const REPORT: Duration = Duration::from_millis(100);
 /// hear of a new setting all at the same time.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// How long the server may say nothing. It does so every half `wal_sender_timeout`, 30 s.
+/// How long the server may say nothing; after half of that it is asked to.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// How long keys that a lookup found to be gone may have no proof in the log.
@@ -172,21 +173,22 @@ impl Reading<'_> {
             }
             let due = REPORT.saturating_sub(self.reported_at.elapsed());
             tokio::select! {
-                biased;
-                incoming = self.walsender.next() => {
-                    self.take(incoming.map_err(broken)?).await?;
-                    // What has come together is reported together.
-                    while self.walsender.has_next() {
-                        let incoming = self.walsender.next().await.map_err(broken)?;
-                        self.take(incoming).await?;
+                next = next(&mut self.walsender, &mut probes) => match next {
+                    Next::Probe(Some(probe)) => self.probed(probe)?,
+                    Next::Probe(None) => {
+                        return Err(Failure::Upstream("the server is not asked any more".into()));
                     }
-                    self.prove();
-                }
-                _ = flushed.changed() => (),
-                probe = probes.recv() => match probe {
-                    Some(probe) => self.probed(probe)?,
-                    None => return Err(Failure::Upstream("the server is not asked any more".into())),
+                    Next::Log(incoming) => {
+                        self.take(incoming.map_err(broken)?).await?;
+                        // What has come together is reported together.
+                        while self.walsender.has_next() {
+                            let incoming = self.walsender.next().await.map_err(broken)?;
+                            self.take(incoming).await?;
+                        }
+                        self.prove();
+                    }
                 },
+                _ = flushed.changed() => (),
                 () = tokio::time::sleep(due), if !sync => (),
             }
         }
@@ -201,8 +203,10 @@ impl Reading<'_> {
             // The server may have another log.
             Some(_) => Positions { applied: self.confirmed, flushed: self.confirmed },
         };
-        if must || positions != self.reported {
-            self.walsender.report(positions).await.map_err(broken)?;
+        // A server with `wal_sender_timeout = 0` speaks only when it is asked.
+        let silent = self.heard_at.elapsed() > SILENCE / 2;
+        if must || silent || positions != self.reported {
+            self.walsender.report(positions, silent).await.map_err(broken)?;
             self.reported = positions;
         }
         self.reported_at = Instant::now();

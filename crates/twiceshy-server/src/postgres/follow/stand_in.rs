@@ -47,7 +47,7 @@ async fn confirm(mut walsender: Walsender) -> io::Result<Infallible> {
     let mut end: Lsn = end.parse().map_err(|_| strange())?;
     walsender.start(&format!("PHYSICAL {end} TIMELINE {timeline}")).await?;
     loop {
-        walsender.report(Positions { applied: end, flushed: end }).await?;
+        walsender.report(Positions { applied: end, flushed: end }, false).await?;
         if let Ok(incoming) = timeout(AGAIN, walsender.next()).await {
             let (Incoming::Data { end: new, .. } | Incoming::Alive { end: new, .. }) = incoming?;
             end = end.max(new);

@@ -51,7 +51,7 @@ pub(super) struct Positions {
 /// A row of text columns.
 pub(super) type Row = Vec<Option<String>>;
 
-trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
 
 /// Bytes to have room for before reading.
@@ -96,6 +96,17 @@ impl Walsender {
         match standby.first().map_or(&[][..], |row| row) {
             [Some(standby)] if standby == "f" => Ok(connection),
             _ => Err(io::Error::other("this server is a standby")),
+        }
+    }
+
+    /// What the server sends on a connection that streams already.
+    #[cfg(test)]
+    pub(super) fn streaming(stream: impl Socket + 'static) -> Self {
+        Walsender {
+            stream: Box::new(stream),
+            read: BytesMut::new(),
+            write: BytesMut::new(),
+            pid: 0,
         }
     }
 
@@ -202,8 +213,8 @@ impl Walsender {
         length(&self.read).is_some_and(|length| self.read.len() > length)
     }
 
-    /// Tells the server how far this standby is.
-    pub(super) async fn report(&mut self, positions: Positions) -> io::Result<()> {
+    /// Tells the server how far this standby is, and whether it is to say something.
+    pub(super) async fn report(&mut self, positions: Positions, reply: bool) -> io::Result<()> {
         /// Seconds from 1970 to 2000, where PostgreSQL's clock begins.
         const EPOCH: u64 = 946_684_800;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -214,8 +225,7 @@ impl Walsender {
         status.put_u64(positions.flushed.0);
         status.put_u64(positions.applied.0);
         status.put_u64(u64::try_from(now).unwrap_or(0));
-        // No reply is asked for.
-        status.put_u8(0);
+        status.put_u8(reply.into());
         frontend::CopyData::new(status.freeze())?.write(&mut self.write);
         self.send().await
     }

@@ -150,3 +150,22 @@ fn lookups_never_go_to_a_standby() {
     assert!(said.contains(attribute), "{said}");
     assert_eq!(refusal_of(&format!("{several}?{attribute}"), FollowMode::Async), "it follows");
 }
+
+/// The log, too, is that of the server that takes writes.
+#[test]
+fn a_standby_that_is_named_first_is_passed_over() {
+    let (mut primary, mut standby) = (server(), server());
+    primary.sql("CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ada')");
+    standby.quit();
+    primary.quit();
+    standby.put_back(&primary.copy());
+    standby.make_standby();
+    standby.restart();
+    primary.restart();
+    assert_eq!(standby.sql("SELECT pg_is_in_recovery()"), "t");
+    let both = primary
+        .address()
+        .replace(&primary.host(), &format!("{},{}", standby.host(), primary.host()));
+    let address = format!("{both}?target_session_attrs=read-write");
+    assert_eq!(refusal_of(&address, FollowMode::Async), "it follows");
+}
