@@ -15,18 +15,19 @@ use twiceshy_filters::{DigestFilter as _, Error, Params as _, Result};
 const RATES: [(u32, f64); 5] =
     [(9, 0.0020), (10, 0.000_91), (11, 0.000_41), (12, 0.000_19), (16, 0.000_009_6)];
 
-/// Additions between two looks at the size, and the most bytes that they may take meanwhile: a
-/// leaf of digests that bursts takes room for 8 in each half.
-const LOOK_EVERY: usize = 256;
-const MEANWHILE: usize = LOOK_EVERY * 3 * size_of::<Digest>();
+/// The bytes by which an addition lets the digests grow, and some more. Now and then one takes
+/// more at once, where a branch doubles; that is seen when the size is measured again.
+const PER_ADDITION: usize = 3 * size_of::<Digest>();
 
 #[derive(Clone)]
 pub struct Exact {
     hasher: KeyHasher,
     filter: LineFilter,
     digests: MemorySet,
-    /// The number of keys from which on the size is looked at again.
-    next_look: usize,
+    /// The bytes of the digests when they were last measured, and the changes since. That looks at
+    /// every leaf, so it is done only when a limit may have been reached.
+    measured: usize,
+    changes: usize,
 }
 
 impl Exact {
@@ -45,7 +46,8 @@ impl Exact {
     }
 
     fn of(hasher: KeyHasher, filter: LineFilter, digests: MemorySet) -> Self {
-        Exact { hasher, filter, digests, next_look: 0 }
+        let measured = digests.bits() / 8;
+        Exact { hasher, filter, digests, measured, changes: 0 }
     }
 
     pub fn hasher(&self) -> &KeyHasher {
@@ -70,17 +72,26 @@ impl Exact {
     pub fn insert(&mut self, digest: Digest, may_grow: bool, most_bytes: usize) -> Result<bool> {
         let (len, capacity) = (self.len(), self.capacity());
         let is_full = len >= capacity;
-        if is_full || len >= self.next_look {
-            // A filter that grows has two tables for a while, the second of twice the size.
-            let growth = if is_full { 2 * self.filter.stats().bits / 8 } else { 0 };
-            let next = self.bytes().saturating_add(growth + MEANWHILE);
-            let has_room = (may_grow || !is_full) && next <= most_bytes;
-            if !has_room && !self.is_stored(digest)? {
-                return Err(Error::Full { digest, len, capacity });
-            }
-            self.next_look = len + LOOK_EVERY;
+        // A filter that grows has two tables for a while, the second of twice the size.
+        let growth = if is_full { 2 * self.filter.stats().bits / 8 } else { 0 };
+        let has_room = (may_grow || !is_full) && self.has_room(growth + PER_ADDITION, most_bytes);
+        if !has_room && !self.is_stored(digest)? {
+            return Err(Error::Full { digest, len, capacity });
         }
+        self.changes += 1;
         self.filter.insert(digest, &mut self.digests)
+    }
+
+    /// Whether it may take so many bytes more.
+    fn has_room(&mut self, more: usize, most_bytes: usize) -> bool {
+        let rest = size_of::<Self>() + self.filter.stats().bits / 8 + more;
+        if rest + self.measured + self.changes * PER_ADDITION <= most_bytes {
+            return true;
+        }
+        if self.changes > 0 {
+            (self.measured, self.changes) = (self.digests.bits() / 8, 0);
+        }
+        rest + self.measured <= most_bytes
     }
 
     fn is_stored(&mut self, digest: Digest) -> Result<bool> {
@@ -94,6 +105,7 @@ impl Exact {
     /// # Errors
     /// None: the digests are in memory.
     pub fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.changes += 1;
         self.filter.remove(digest, &mut self.digests)
     }
 
@@ -165,5 +177,40 @@ impl Exact {
     /// The one that does not hold.
     pub fn check(&mut self) -> Result<(), String> {
         self.filter.check(&mut self.digests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds keys from this number on until there is no room; returns the number of the first that
+    /// found none.
+    fn fill(exact: &mut Exact, from: u64, most_bytes: usize) -> u64 {
+        let refused = |number: &u64| {
+            let digest = exact.hasher.digest(number.to_le_bytes());
+            exact.insert(digest, true, most_bytes).is_err()
+        };
+        (from..).find(refused).expect("it is full at last")
+    }
+
+    #[test]
+    fn a_limit_is_used_and_kept() {
+        const MOST: usize = 4 << 20;
+        let mut exact = Exact::new(KeyHasher::random(), 0.004, 100, true).expect("a filter");
+        let first = fill(&mut exact, 0, MOST);
+        // The next growth would need twice the filter; the digests grow by branches.
+        assert!((MOST * 3 / 4..MOST * 17 / 16).contains(&exact.bytes()), "{}", exact.bytes());
+        let digest = |number: u64, exact: &Exact| exact.hasher.digest(number.to_le_bytes());
+        // What is stored may be added again, and what is not may not.
+        let again = digest(0, &exact);
+        assert!(!exact.insert(again, true, MOST).expect("it is there"));
+        assert_eq!(fill(&mut exact, first, MOST), first);
+        // Removals make room.
+        for number in 0..first / 4 {
+            let digest = digest(number, &exact);
+            assert!(exact.remove(digest).expect("digests are in memory"));
+        }
+        assert!(fill(&mut exact, first, MOST) > first + first / 8);
     }
 }

@@ -48,9 +48,9 @@ pub enum Remote {
     Memory,
 }
 
-/// Bits of the table for one exception: a set of five and its index take 68 bytes, and a table
-/// that is full to a quarter loses hardly any (docs/scale.md: 1 in 120 of a table's worth).
-const EXCEPTION_BITS: f64 = 4.0 * 68.0 * 8.0 / 5.0;
+/// Bits of the table for one exception: a set, which holds five, and its index. With one exception
+/// per set on average, 1 in 1,400 finds its set full (Poisson).
+const EXCEPTION_BITS: f64 = 68.0 * 8.0;
 
 /// The fewest and the most bits of exceptions per key that a table can have.
 const LEAST_BITS: f64 = 0.01;

@@ -54,7 +54,7 @@ def test_an_object_stays_within_max_bytes(new_server, remote):
 def test_a_server_at_its_limit_refuses_additions(new_server):
     db = new_server("--maxmemory-policy", "noeviction").client
     fill(db, "f", 1000, "memory")
-    db.config_set("maxmemory", 1 << 20)
+    db.config_set("maxmemory", db.info("memory")["used_memory"] // 2)
     for command in [("AF.ADD", "f", "new"), ("AF.RESERVE", "g", 0.01, 10), ("AF.ADAPT", "f", "x")]:
         with pytest.raises(redis.ResponseError, match="OOM|maxmemory"):
             db.execute_command(*command)
