@@ -32,6 +32,9 @@ pub(crate) struct Text {
 }
 
 impl Text {
+    /// The most bits of a string.
+    pub(crate) const LONGEST: u8 = 64;
+
     /// The first `length` (up to 64) of some bits.
     #[inline]
     pub(crate) fn prefix(bits: u64, length: u8) -> Self {
