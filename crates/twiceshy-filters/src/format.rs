@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0    8   magic "twiceshy"
-//! 8    4   version, 1
+//! 8    4   version: 1, or that of a kind whose body has changed
 //! 12   4   length of the kind
 //! 16   ..  kind: what the body is ("cyclic:f=7,s=1,...", "mirror", ...)
 //! ..   ..  body: numbers and byte blocks, in the order of their kind
@@ -19,8 +19,18 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"twiceshy";
-const VERSION: u32 = 1;
+/// The version of kinds whose body never changed, and the oldest of the others.
+pub(crate) const FIRST_VERSION: u32 = 1;
+/// Kinds whose body has changed, by how they begin, and the version of those written now.
+const CHANGED: [(&str, u32); 1] = [("cyclic:", 2)];
+const NEWEST_VERSION: u32 = 2;
 const CHECKSUM_BYTES: usize = 8;
+
+/// The newest version of a kind.
+fn newest(kind: &str) -> u32 {
+    let changed = CHANGED.iter().find(|(start, _)| kind.starts_with(start));
+    changed.map_or(FIRST_VERSION, |&(_, version)| version)
+}
 
 /// Writes one file.
 pub struct Writer {
@@ -29,8 +39,14 @@ pub struct Writer {
 
 impl Writer {
     pub fn new(kind: &str) -> Self {
+        Self::of_version(kind, FIRST_VERSION)
+    }
+
+    /// A file of a kind whose body depends on the version.
+    pub(crate) fn of_version(kind: &str, version: u32) -> Self {
+        debug_assert!(version <= newest(kind), "{kind} has no version {version}");
         let mut writer = Writer { bytes: MAGIC.to_vec() };
-        writer.u32(VERSION);
+        writer.u32(version);
         writer.u32(u32::try_from(kind.len()).expect("a kind is a short text"));
         writer.bytes.extend_from_slice(kind.as_bytes());
         writer
@@ -59,6 +75,7 @@ impl Writer {
 /// Reads one file; every error says what is wrong with it.
 pub struct Reader<'a> {
     kind: &'a str,
+    version: u32,
     rest: &'a [u8],
 }
 
@@ -68,14 +85,9 @@ impl<'a> Reader<'a> {
         let Some(after_magic) = bytes.strip_prefix(MAGIC) else {
             return Err(Error::format("it does not start with \"twiceshy\""));
         };
-        let mut reader = Reader { kind: "", rest: after_magic };
-        let version = reader.u32("the version")?;
-        if version != VERSION {
-            return Err(Error::format(format!(
-                "it has format version {version}, this library reads version {VERSION}; \
-                 use a library that is as new as the file"
-            )));
-        }
+        let mut reader = Reader { kind: "", version: 0, rest: after_magic };
+        reader.version = reader.u32("the version")?;
+        reader.expect_version(NEWEST_VERSION)?;
         let Some(body) = reader.rest.len().checked_sub(CHECKSUM_BYTES) else {
             return Err(cut_short("the checksum"));
         };
@@ -91,7 +103,24 @@ impl<'a> Reader<'a> {
         let kind_len = reader.u32("the kind's length")? as usize;
         reader.kind = core::str::from_utf8(reader.take(kind_len, "the kind")?)
             .map_err(|_| Error::format("its kind is not UTF-8"))?;
+        reader.expect_version(newest(reader.kind))?;
         Ok(reader)
+    }
+
+    fn expect_version(&self, newest: u32) -> Result<()> {
+        let version = self.version;
+        if (FIRST_VERSION..=newest).contains(&version) {
+            return Ok(());
+        }
+        Err(Error::format(format!(
+            "it has format version {version}, this library reads versions up to {newest}; \
+             use a library that is as new as the file"
+        )))
+    }
+
+    /// The version of its body.
+    pub(crate) fn version(&self) -> u32 {
+        self.version
     }
 
     /// What the file holds.
@@ -220,11 +249,17 @@ mod tests {
 
     #[test]
     fn a_newer_version_says_so() {
-        let mut bytes = Writer::new("abc").finish();
-        bytes[8] = 2;
-        seal(&mut bytes);
-        let error = Reader::open(&bytes).err().expect("a newer file").to_string();
-        assert!(error.contains("format version 2"), "{error}");
+        for (kind, version) in [("abc", 0), ("abc", 2), ("abc", 3), ("cyclic:f=8", 3)] {
+            let mut bytes = Writer::new(kind).finish();
+            bytes[8] = version;
+            seal(&mut bytes);
+            let error = Reader::open(&bytes).err().expect("another version").to_string();
+            assert!(error.contains(&format!("format version {version}")), "{error}");
+        }
+        for version in [1, 2] {
+            let bytes = Writer::of_version("cyclic:f=8", version).finish();
+            assert_eq!(Reader::open(&bytes).expect("a known version").version(), version);
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub(crate) const fn mask(count: u32) -> u64 {
 }
 
 impl Packed {
+    /// Bits that one load has from any bit on.
+    pub(crate) const AT_ONCE: u32 = 57;
+
     /// `len` cells of `width` bits, all zero.
     pub(crate) fn new(len: usize, width: u32) -> Self {
         Packed { bytes: Padded::new(Self::data_bytes(len, width)), width, len }
@@ -80,6 +83,14 @@ impl Packed {
             window |= u64::from(self.bytes.bytes()[byte + 8]) << (64 - shift);
         }
         window
+    }
+
+    /// The first [`Packed::AT_ONCE`] bits from a cell on. Higher bits are arbitrary.
+    #[inline]
+    pub(crate) fn from_cell(&self, index: usize) -> u64 {
+        debug_assert!(index < self.len, "cell {index} of {}", self.len);
+        let at = index * self.width as usize;
+        self.bytes.load(at / 8) >> (at % 8)
     }
 
     /// The same for windows of that many whole bytes.

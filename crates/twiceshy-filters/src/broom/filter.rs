@@ -22,8 +22,9 @@
 //! function is the old one and another is drawn.
 //!
 //! **Ghosts** (4.3). A removed key leaves its quotient and adaptivity bits until its hash
-//! function is gone, and an inserted key that matches them takes as many bits. So an adversary
-//! learns nothing from removing and inserting keys.
+//! function is gone, and an inserted key that matches them takes as many bits. A key that goes to
+//! the yard because its longer fingerprint has no room leaves them at once. So an adversary learns
+//! nothing from removing and inserting keys.
 //!
 //! **Levels** (5). Keys live in groups of 64 quotients and 64 slots; what finds no room in its
 //! group goes to the yard, whole. The paper has a secondary filter for that where remainders are
@@ -51,10 +52,9 @@ use super::form::{self, Changes, Form};
 use super::group::SLOTS as GROUP;
 use super::level::Level;
 use super::params::Params;
-use super::sizing::shape;
-use super::strings::Text;
 
 mod check;
+mod extend;
 mod filled;
 mod ghosts;
 mod saved;
@@ -222,22 +222,6 @@ impl<F: Form> BroomFilter<F> {
         F::candidates(remote, self.functions, range)
     }
 
-    /// Lengthens the fingerprint in a slot until it is no prefix of `other`
-    /// (section 4.1, EXTEND). A slot without an owner goes.
-    fn extend(&mut self, quotient: usize, slot: u32, owner: Option<Hash>, other: &Hash) {
-        let Some(owner) = owner else {
-            let _ = self.level.remove(quotient, slot);
-            return;
-        };
-        let common = (owner.bits ^ other.bits).leading_zeros();
-        let longer = (common < 64).then(|| Text::prefix(owner.bits, common as u8 + 1));
-        let room = longer.is_some_and(|text| self.level.set_string(quotient, slot, text).is_ok());
-        if !room {
-            let _ = self.level.remove(quotient, slot);
-            self.put_into_yard(&owner);
-        }
-    }
-
     /// Takes out a key, of a slot or of the yard.
     fn forget(&mut self, hash: &Hash, slot: Option<u32>) {
         if let Some(slot) = slot {
@@ -250,31 +234,6 @@ impl<F: Form> BroomFilter<F> {
     fn put_into_yard(&mut self, hash: &Hash) {
         self.level.set_overflowed(hash.quotient / GROUP, true);
         self.yard.insert(hash.digest);
-    }
-
-    /// Gives a digest that no fingerprint matches the shortest fingerprint that
-    /// is no prefix of another and as long as the ghosts that it matches.
-    fn place(&mut self, hash: &Hash) {
-        let Hash { quotient, remainder, bits, .. } = *hash;
-        let mut length = self.ghost_length(hash);
-        let mut equal = self.level.equal(quotient, remainder);
-        while equal != 0 {
-            let string = self.level.string(quotient, equal.trailing_zeros());
-            length = length.max(string.common(bits) + 1);
-            equal &= equal - 1;
-        }
-        let signature_taken =
-            self.has_signatures() && self.level.same_head(quotient, remainder) != 0;
-        let placed = length <= 64
-            && !signature_taken
-            && self.level.insert(quotient, remainder, Text::prefix(bits, length)).is_ok();
-        if !placed {
-            self.put_into_yard(hash);
-        }
-    }
-
-    fn has_signatures(&self) -> bool {
-        shape(self.params.slots.f, self.level.quotients()).tail != 0
     }
 
     /// What an insertion changes in the remote. A newcomer may be rehashed at once.
@@ -352,8 +311,8 @@ impl<F: Form> DigestFilter for BroomFilter<F> {
             self.place(&hash);
             return Ok(true);
         };
-        let sweep =
-            self.plan_sweep(self.params.sweep as usize, Meanwhile::Comes(digest), remote)?;
+        let ranges = self.ranges_for_extension(hash.quotient, slot, owner, &hash);
+        let sweep = self.plan_sweep(ranges, Meanwhile::Comes(digest), remote)?;
         F::write(remote, &self.addition(&hash, self.swept(&sweep)))?;
         self.rng.stir(digest);
         self.extend(hash.quotient, slot, owner, &hash);
@@ -405,7 +364,8 @@ impl<F: Form> DigestFilter for BroomFilter<F> {
             return Ok(Adapted::Stored);
         }
         let owner = self.owner(hash.quotient, slot, &candidates);
-        let sweep = self.plan_sweep(self.params.sweep as usize, Meanwhile::Nothing, remote)?;
+        let ranges = self.ranges_for_extension(hash.quotient, slot, owner, &hash);
+        let sweep = self.plan_sweep(ranges, Meanwhile::Nothing, remote)?;
         F::write(remote, &Changes { moved: self.swept(&sweep), ..Changes::default() })?;
         self.rng.stir(digest);
         self.extend(hash.quotient, slot, owner, &hash);

@@ -25,7 +25,7 @@ use core::ops::Range;
 
 use crate::bits::word::{low_bits, rank, select_wide};
 
-use super::strings::{Strings, Text, close, open};
+use super::strings::{ROOM, Strings, Text, close, open};
 
 /// Quotients of a group, and slots.
 pub(crate) const SLOTS: usize = 64;
@@ -165,6 +165,12 @@ impl Group {
         self.strings = strings;
         self.extended = self.extended & !(1 << slot) | u64::from(!string.is_empty()) << slot;
         Ok(())
+    }
+
+    /// Whether [`Group::set_string`] has room.
+    pub(crate) fn has_room_for_string(&self, slot: u32, string: Text) -> bool {
+        let others = self.used_bits() - u32::from(self.string(slot).length);
+        others + u32::from(string.length) <= ROOM
     }
 
     pub(crate) fn ghost_count(&self) -> u32 {

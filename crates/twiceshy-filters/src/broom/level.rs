@@ -210,6 +210,11 @@ impl Level {
         self.groups[quotient / SLOTS].set_string(slot, string)
     }
 
+    /// Whether [`Level::set_string`] has room.
+    pub(crate) fn has_room_for_string(&self, quotient: usize, slot: u32, string: Text) -> bool {
+        self.groups[quotient / SLOTS].has_room_for_string(slot, string)
+    }
+
     /// Keeps a string that no slot has any more. `false`: there is no room. An
     /// empty one needs no ghost.
     #[must_use]

@@ -21,6 +21,9 @@ use core::ops::Range;
 
 use crate::bits::word::{low_bits, low_bits_wide, select_wide};
 
+#[cfg_attr(not(test), expect(dead_code, reason = "Lemma 29 has it, the filter needs it not"))]
+mod parallel;
+
 /// Bits that all strings have together.
 pub(crate) const ROOM: u32 = u128::BITS;
 
@@ -32,6 +35,9 @@ pub(crate) struct Text {
 }
 
 impl Text {
+    /// The most bits of a string.
+    pub(crate) const LONGEST: u8 = 64;
+
     /// The first `length` (up to 64) of some bits.
     #[inline]
     pub(crate) fn prefix(bits: u64, length: u8) -> Self {
@@ -157,18 +163,7 @@ impl Strings {
     /// are.
     #[inline]
     pub(crate) fn prefixes(self, ranks: Range<u32>, query: u64) -> u128 {
-        let within = low_bits_wide(self.start(ranks.end)) & !low_bits_wide(self.start(ranks.start));
-        // One bit of each string that has agreed so far, from its first on.
-        let mut front = (self.last << 1 | 1) & within;
-        let mut ends = 0;
-        let mut rest = query;
-        while front != 0 {
-            let ones = u128::from(rest >> 63).wrapping_neg();
-            front &= !(self.data ^ ones);
-            ends |= front & self.last;
-            front = (front & !self.last) << 1;
-            rest <<= 1;
-        }
+        let mut ends = self.agreeing(ranks, query) & self.last;
         let mut matches = 0;
         while ends != 0 {
             let before = low_bits_wide(ends.trailing_zeros());
@@ -176,6 +171,24 @@ impl Strings {
             ends &= ends - 1;
         }
         matches
+    }
+
+    /// The bits of the strings of these ranks up to where they differ from `query`, by position.
+    #[inline]
+    fn agreeing(self, ranks: Range<u32>, query: u64) -> u128 {
+        let within = low_bits_wide(self.start(ranks.end)) & !low_bits_wide(self.start(ranks.start));
+        // One bit of each string that has agreed so far, from its first on.
+        let mut front = (self.last << 1 | 1) & within;
+        let mut agreeing = 0;
+        let mut rest = query;
+        while front != 0 {
+            let ones = u128::from(rest >> 63).wrapping_neg();
+            front &= !(self.data ^ ones);
+            agreeing |= front;
+            front = (front & !self.last) << 1;
+            rest <<= 1;
+        }
+        agreeing
     }
 
     /// Verifies every invariant.

@@ -43,7 +43,7 @@ impl Word for Tags {
 /// | `b` | cells per bin, 1 to 64 | 1 |
 /// | `tags` | fingerprints that depend on the table (`table`) or not (`common`) | `table` |
 /// | `moves` | moves of one adaptation, times log2 of the keys, 1 to 65,536 | 32 |
-/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `search` | how a full bin makes room: `bfs`, `walk`, or `next` as published | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -96,6 +96,7 @@ impl Cuckooing {
 
 impl Rule for Cuckooing {
     const BY_PATTERN: bool = true;
+    const SAME_IN_BIN: bool = true;
 
     type Params = Params;
 
@@ -175,4 +176,68 @@ fn move_on(
         (homeless, from) = (victim, next);
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::DigestFilter as _;
+    use crate::remote::MemoryMirror;
+    use crate::rng::Rng;
+
+    fn filter(text: &str, keys: usize) -> (Mirrored<Cuckooing>, MemoryMirror, Rng) {
+        let filter = Mirrored::new(&text.parse().expect("a filter"), keys).expect("a capacity");
+        let mirror = MemoryMirror::new(filter.stats().cells);
+        (filter, mirror, Rng::new(1))
+    }
+
+    fn digest(rng: &mut Rng) -> Digest {
+        Digest::new([rng.next(), rng.next()])
+    }
+
+    /// A key that collides goes to the next table, though all are free.
+    #[test]
+    fn a_key_moves_to_the_next_table() {
+        for (text, tables) in [("cuckooing:f=3", 4), ("cuckooing:f=3,k=3,b=2,tags=common", 3)] {
+            let (mut filter, mut mirror, mut rng) = filter(text, 4);
+            let key = digest(&mut rng);
+            filter.insert(key, &mut mirror).expect("room");
+            let table = |filter: &Mirrored<Cuckooing>| {
+                let cell = filter.table.occupied().next().expect("one key is stored");
+                filter.table.shape.place(cell).table
+            };
+            for _ in 0..3 * tables {
+                let before = table(&filter);
+                let query = loop {
+                    let query = digest(&mut rng);
+                    if filter.contains(query) {
+                        break query;
+                    }
+                };
+                filter.adapt(query, &mut mirror).expect("in memory");
+                assert_eq!(table(&filter), (before + 1) % tables, "{text}");
+                assert!(filter.contains(key), "a false negative");
+            }
+            assert_eq!(filter.stats().kicks, 3 * u64::from(tables), "a move each");
+        }
+    }
+
+    /// In a full table moves have no end but their limit.
+    #[test]
+    fn moves_end_in_a_full_table() {
+        let text = "cuckooing:f=2,k=2,b=4,moves=1,full=error";
+        let (mut filter, mut mirror, mut rng) = filter(text, 64);
+        while filter.insert(digest(&mut rng), &mut mirror).is_ok() {}
+        let (most, cells) = (7, filter.table.occupied().collect::<Vec<_>>());
+        let mut given_up = 0;
+        for cell in cells {
+            let stored = filter.occupant(cell, &mut mirror).expect("in memory");
+            let mut draft = Draft::default();
+            let moved = move_on(&mut draft, &mut filter, (cell, stored), most, &mut mirror);
+            let moved = moved.expect("in memory");
+            assert!(draft.moves() <= most, "{} moves of {most}", draft.moves());
+            given_up += u32::from(!moved && draft.moves() == most);
+        }
+        assert!(given_up > 0, "no key came to the limit");
+    }
 }

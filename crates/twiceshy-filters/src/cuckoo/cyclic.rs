@@ -9,19 +9,22 @@
 //! function:
 //!
 //! ```text
-//! equal ranges      0 | f0: 1..2^f | f1: 2^f+1..2*2^f | ...          2^s functions
+//! equal ranges      0 | f0: the next 2^f | f1: the next 2^f | ... | the last of 2^s: 2^f - 1
 //! varying ranges    0 | f0: everything that does not start with r ones |
 //!                   f1, ..., f(2^s): r ones, s bits of the function, f-r bits
 //! ```
 //!
-//! With equal ranges the first value of each is unused: in function 0 it marks an empty cell,
-//! and in the others a special case would cost more than it gains. The varying ranges are those
-//! of [`super::varying`].
+//! Value 0 marks an empty cell, so one function has a value less. With equal ranges it is the
+//! last, which the fewest keys ever come to. With varying ranges ([`super::varying`]) it is the
+//! first, whose range is the largest. Files of version 1 have equal ranges of `2^f - 1` values
+//! each; a filter keeps them until it is rebuilt.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+
+use libm::exp2;
 
 use crate::bits::lanes::Lanes;
 use crate::digest::{Digest, reduce32};
@@ -44,7 +47,7 @@ use super::table::{Place, Table};
 /// | `k` | tables, 2 to 16 | 4 |
 /// | `b` | cells per bin, 1 to 64 | 1 |
 /// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
-/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `search` | how a full bin makes room: `bfs`, `walk`, or `next` as published | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -86,12 +89,27 @@ impl Kind for Values {
     fn cell_bits(&self) -> u32 {
         self.cells.f + self.s
     }
+
+    /// The first function has every value of its range.
+    fn first_pass_rate(&self, load: f64) -> f64 {
+        self.cells.rate_of(exp2(f64::from(self.cells.f)), load)
+    }
 }
+
+/// The version of files in which only the last of equal ranges is short of a value.
+const ONE_VALUE_SHORT: u32 = 2;
 
 impl From<Params> for Ranges {
     fn from(Valid(Values { cells, s, retry }): Params) -> Self {
-        let first_end = 1 << cells.f;
-        Ranges { below: cells.f, first_end, others: (1 << s) - 1, skip: 1, retry }
+        Ranges {
+            below: cells.f,
+            first_end: (1 << cells.f) + 1,
+            others: (1 << s) - 1,
+            skip: 0,
+            last_short: 1,
+            version: ONE_VALUE_SHORT,
+            retry,
+        }
     }
 }
 
@@ -105,12 +123,25 @@ pub struct Ranges {
     pub(super) first_end: u64,
     /// Functions that follow function 0.
     pub(super) others: u32,
-    /// The lowest value of an equal range is left out.
+    /// How many of the lowest values of each range after the first are left out.
     pub(super) skip: u64,
+    /// How many values less the last range has.
+    pub(super) last_short: u64,
+    /// That of a file with these ranges.
+    pub(super) version: u32,
     pub(super) retry: bool,
 }
 
 impl Ranges {
+    /// The ranges of a file.
+    fn of_version(self, version: u32) -> Self {
+        if version == self.version {
+            return self;
+        }
+        // Equal ranges, the first value of each left out.
+        Ranges { first_end: 1 << self.below, skip: 1, last_short: 0, version, ..self }
+    }
+
     /// Which function made a value.
     #[inline(always)]
     fn selector(&self, value: u64) -> u32 {
@@ -121,12 +152,12 @@ impl Ranges {
     /// that function's range.
     #[inline(always)]
     fn value_in(&self, hashes: Hashes, selector: u32, range: u64) -> u64 {
-        // Ranges of the functions after the first start at multiples of their
-        // length.
         let (start, length) = if selector == 0 {
             (1, self.first_end - 1)
         } else {
-            ((range >> self.below << self.below) + self.skip, (1 << self.below) - self.skip)
+            let above = (range - self.first_end) >> self.below << self.below;
+            let short = if selector == self.others { self.last_short } else { 0 };
+            (self.first_end + above + self.skip, (1 << self.below) - self.skip - short)
         };
         start + reduce32(hashes.selected_tag(selector), length)
     }
@@ -183,11 +214,21 @@ impl<P: Cuckoo + Into<Ranges>> Mirrored<Cyclic<P>> {
 
 impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
     const BY_PATTERN: bool = false;
+    const SAME_IN_BIN: bool = false;
 
     type Params = P;
 
     fn new(params: &P) -> Self {
         Cyclic { ranges: (*params).into(), params: PhantomData }
+    }
+
+    fn of_version(params: &P, version: u32) -> Self {
+        let Cyclic { ranges, .. } = Self::new(params);
+        Cyclic { ranges: ranges.of_version(version), params: PhantomData }
+    }
+
+    fn version(&self) -> u32 {
+        self.ranges.version
     }
 
     fn states(filter: &Mirrored<Self>) -> Vec<usize> {
@@ -240,11 +281,13 @@ impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
     use alloc::vec;
     use alloc::vec::Vec;
 
     use super::super::table::EMPTY;
     use super::*;
+    use crate::format::FIRST_VERSION;
 
     fn ranges(text: &str) -> (Ranges, u32) {
         fn of<P: Cuckoo + Into<Ranges>>(params: P) -> (Ranges, u32) {
@@ -256,33 +299,50 @@ mod tests {
         }
     }
 
+    /// The values of each function, seen from the digests of 4000 keys.
+    fn values(rule: Ranges, bits: u32) -> Vec<BTreeSet<u64>> {
+        let functions = rule.others + 1;
+        let mut seen = vec![BTreeSet::new(); functions as usize];
+        for word in 0..4000u64 {
+            let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
+            for selector in 0..functions {
+                let value = rule.value(hashes, selector);
+                assert!(value != EMPTY && value < 1 << bits, "{value}");
+                assert_eq!(rule.selector(value), selector, "{value}");
+                assert!(rule.matches(value, hashes) && !rule.matches(EMPTY, hashes));
+                assert_eq!(rule.matches_adapted(value, hashes), selector > 0, "{value}");
+                seen[selector as usize].insert(value);
+            }
+        }
+        seen
+    }
+
+    /// Every value of every range occurs: of the papers' range sizes only one value is missing,
+    /// and that is the empty cell.
     #[test]
     fn every_value_belongs_to_the_function_that_made_it() {
-        for text in
-            ["cyclic:f=3,s=1", "cyclic:f=4,s=3", "varying:f=4,s=2,r=1", "varying:f=5,s=0,r=3"]
-        {
+        for (text, sizes) in [
+            ("cyclic:f=3,s=1", vec![8, 7]),
+            ("cyclic:f=4,s=3", vec![16, 16, 16, 16, 16, 16, 16, 15]),
+            ("varying:f=4,s=2,r=1", vec![31, 8, 8, 8, 8]),
+            ("varying:f=5,s=0,r=3", vec![27, 4]),
+        ] {
             let (rule, bits) = ranges(text);
-            let functions = rule.others + 1;
-            let mut seen = vec![alloc::collections::BTreeSet::new(); functions as usize];
-            for word in 0..4000u64 {
-                let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
-                for selector in 0..functions {
-                    let value = rule.value(hashes, selector);
-                    assert!(value != EMPTY && value < 1 << bits, "{text}: {value}");
-                    assert_eq!(rule.selector(value), selector, "{text}: {value}");
-                    seen[selector as usize].insert(value);
-                }
-            }
-            // Every value of every range occurs: the papers' range sizes, less
-            // the reserved ones.
-            let sizes: Vec<usize> = seen.iter().map(|values| values.len()).collect();
-            let expected: Vec<usize> = match text {
-                "cyclic:f=3,s=1" => vec![7, 7],
-                "cyclic:f=4,s=3" => vec![15; 8],
-                "varying:f=4,s=2,r=1" => vec![31, 8, 8, 8, 8],
-                _ => vec![27, 4],
-            };
-            assert_eq!(sizes, expected, "{text}");
+            let seen = values(rule, bits);
+            assert_eq!(seen.iter().map(BTreeSet::len).collect::<Vec<_>>(), sizes, "{text}");
+            let all: BTreeSet<u64> = seen.into_iter().flatten().collect();
+            assert_eq!(all, (1..1 << bits).collect(), "{text}");
         }
+    }
+
+    /// In files of version 1 each equal range lacks its first value. Varying ranges never changed.
+    #[test]
+    fn files_of_version_1_have_other_equal_ranges() {
+        let (rule, bits) = ranges("cyclic:f=3,s=2");
+        let seen = values(rule.of_version(FIRST_VERSION), bits);
+        let expected = (0..4).map(|range| (8 * range + 1..8 * range + 8).collect());
+        assert_eq!(seen, expected.collect::<Vec<BTreeSet<u64>>>());
+        let (rule, bits) = ranges("varying:f=4,s=1,r=1");
+        assert_eq!(values(rule.of_version(FIRST_VERSION), bits), values(rule, bits));
     }
 }

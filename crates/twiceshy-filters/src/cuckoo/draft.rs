@@ -62,6 +62,11 @@ impl Draft {
         }
     }
 
+    /// All changes.
+    pub(crate) fn into_writes(self) -> Vec<Write> {
+        self.edits
+    }
+
     /// Makes all changes.
     pub(crate) fn write<R: Rule>(
         self,

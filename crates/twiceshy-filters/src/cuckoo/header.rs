@@ -14,12 +14,13 @@ use super::table::{Shape, Table};
 /// Begins a file: the numbers that every cuckoo filter has, and its cells.
 pub(crate) fn save(
     params: &impl Cuckoo,
+    version: u32,
     table: &Table,
     seed: u64,
     rng: &Rng,
     counts: &Stats,
 ) -> Writer {
-    let mut writer = Writer::new(&params.to_string());
+    let mut writer = Writer::of_version(&params.to_string(), version);
     writer.u64(table.shape.bins as u64);
     writer.u64(seed);
     writer.u64(rng.state);

@@ -294,13 +294,14 @@ impl<R: Rule> Build for Mirrored<R> {
     }
 
     fn read(params: R::Params, mut reader: Reader<'_>) -> Result<Self> {
-        let header = Header::read(&mut reader)?;
+        let (version, header) = (reader.version(), Header::read(&mut reader)?);
         let bytes = reader.block("the cells")?;
         reader.finish()?;
         let Cells { k, b, .. } = *params.cells();
         let shape = Shape { tables: k, bins: header.bins, slots: b };
         let table = header.table(&params, shape, bytes)?;
         let mut filter = Self::with_table(params, table, 0);
+        filter.rule = R::of_version(&params, version);
         filter.seed = header.seed;
         filter.rng = header.rng;
         filter.counts = header.counts;
@@ -454,7 +455,8 @@ impl<R: Rule> DigestFilter for Mirrored<R> {
     }
 
     fn save(&self) -> Vec<u8> {
-        save(&self.params, &self.table, self.seed, &self.rng, &self.counts).finish()
+        let (params, version) = (&self.params, self.rule.version());
+        save(params, version, &self.table, self.seed, &self.rng, &self.counts).finish()
     }
 
     fn check(&self, remote: &mut Self::Remote) -> Result<(), String> {

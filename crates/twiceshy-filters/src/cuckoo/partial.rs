@@ -15,9 +15,11 @@ use alloc::vec::Vec;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
-use crate::format::Reader;
+use crate::format::{FIRST_VERSION, Reader};
 use crate::make::{self, Build, Grow};
-use crate::params::{MAX_REBUILDS, Params as _, REBUILDS_PER_GROWTH, WhenFull, growth, too_small};
+use crate::params::{
+    MAX_BINS, MAX_REBUILDS, Params as _, REBUILDS_PER_GROWTH, WhenFull, growth, too_small,
+};
 use crate::remote::{EVERY_DIGEST, Ordered, stored};
 use crate::rng::Rng;
 use crate::steps;
@@ -266,11 +268,9 @@ impl<P: Pairing> Build for PartialKey<P> {
         let header = Header::read(&mut reader)?;
         let bytes = reader.block("the cells")?;
         let shape = Shape { tables: 1, bins: header.bins, slots: params.cells().b };
-        if header.bins == 0 || !header.bins.is_multiple_of(params.bin_step()) {
-            return Err(Error::format(format!(
-                "{} bins are not whole subtables of {params}",
-                header.bins
-            )));
+        let possible = 1..=MAX_BINS;
+        if !possible.contains(&header.bins) || params.whole_bins(header.bins) != header.bins {
+            return Err(Error::format(format!("{} bins are not those of {params}", header.bins)));
         }
         let table = header.table(&params, shape, bytes)?;
         let mut filter = Self::with_table(params, table, 0);
@@ -406,7 +406,8 @@ impl<P: Pairing> DigestFilter for PartialKey<P> {
     }
 
     fn save(&self) -> Vec<u8> {
-        let mut writer = save(&self.params, &self.table, self.seed, &self.rng, &self.counts);
+        let (params, table) = (&self.params, &self.table);
+        let mut writer = save(params, FIRST_VERSION, table, self.seed, &self.rng, &self.counts);
         self.stash.write(&mut writer);
         writer.finish()
     }

@@ -25,7 +25,7 @@ use super::table::Place;
 /// | `f` | bits of a fingerprint, 2 to 32 | 12 |
 /// | `k` | tables, 2 to 16 | 4 |
 /// | `b` | cells per bin, 1 to 64 | 1 |
-/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `search` | how a full bin makes room: `bfs`, `walk`, or `next` as published | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -66,6 +66,7 @@ pub struct PlainFull {
 
 impl Rule for PlainFull {
     const BY_PATTERN: bool = true;
+    const SAME_IN_BIN: bool = true;
 
     type Params = Params;
 

@@ -20,11 +20,13 @@ use crate::rng::Rng;
 pub(crate) enum Search {
     BreadthFirst,
     RandomWalk,
+    /// A displaced key takes an empty cell of its own, or displaces a key in its next table.
+    NextTable,
 }
 
 impl Word for Search {
     const WORDS: &'static [(&'static str, Self)] =
-        &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk)];
+        &[("bfs", Search::BreadthFirst), ("walk", Search::RandomWalk), ("next", Search::NextTable)];
 }
 
 /// Cells a breadth-first search may look into before it gives up.
@@ -74,7 +76,8 @@ pub(crate) fn path<M: Moves>(
 ) -> Result<Option<Vec<usize>>, M::Error> {
     match search {
         Search::BreadthFirst => breadth_first(starts, moves),
-        Search::RandomWalk => random_walk(starts, rng, moves),
+        // With two bins the next one is the other: the walk.
+        Search::RandomWalk | Search::NextTable => random_walk(starts, rng, moves),
     }
 }
 

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::params::{Field, Kind, Valid, field};
+use crate::params::{Field, Kind, Literal, Valid, field};
 use crate::remote::Mirror;
 
 use super::draft::Draft;
@@ -31,7 +31,8 @@ use super::table::Place;
 /// | `k` | tables, 2 to 16 | 2 |
 /// | `b` | cells per bin, 2 to 64 | 4 |
 /// | `retry` | 1: adapting avoids a position in which the query still collides | 1 |
-/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `literal` | 1: a false positive swaps one key, also where several collide (footnote 2) | 0 |
+/// | `search` | how a full bin makes room: `bfs`, `walk`, or `next` as published | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -41,6 +42,7 @@ pub type Params = Valid<Values>;
 pub struct Values {
     cells: Cells,
     retry: bool,
+    literal: Literal,
 }
 
 impl Kind for Values {
@@ -48,19 +50,24 @@ impl Kind for Values {
 
     const NAME: &'static str = "swapping";
     const ADAPTS: bool = true;
-    const USUAL: Self = Values { cells: Cells::new(2, 4), retry: true };
+    const USUAL: Self = Values { cells: Cells::new(2, 4), retry: true, literal: Literal(false) };
 
     fn shape(&self) -> &Cells {
         &self.cells
     }
 
     fn fields(&mut self) -> Vec<Field<'_>> {
-        self.cells.fields([], [field("retry", &mut self.retry)])
+        let Values { cells, retry, literal } = self;
+        cells.fields([], [field("retry", retry), field("literal", literal)])
     }
 
     fn validate(&self) -> Result<(), String> {
         self.cells.validate_tables(2)?;
         self.cells.validate_fingerprint(0)
+    }
+
+    fn label(&self) -> String {
+        self.literal.label(Self::NAME)
     }
 }
 
@@ -71,6 +78,8 @@ pub struct Swapping {
     fingerprints: Fingerprints,
     lanes: Option<Lanes>,
     retry: bool,
+    /// One swap per false positive.
+    once: bool,
 }
 
 /// How often a lane that is zero, which is no fingerprint, is drawn again before it becomes 1.
@@ -98,6 +107,7 @@ fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
 
 impl Rule for Swapping {
     const BY_PATTERN: bool = true;
+    const SAME_IN_BIN: bool = false;
 
     type Params = Params;
 
@@ -107,6 +117,7 @@ impl Rule for Swapping {
             fingerprints: Fingerprints::new(f),
             lanes: Lanes::new(b, f),
             retry: params.retry,
+            once: params.literal.0,
         }
     }
 
@@ -131,7 +142,7 @@ impl Rule for Swapping {
 
     /// Swaps each colliding key with a random other cell of its bin. With
     /// `retry`, another cell is drawn while the query would still collide with
-    /// one of the two.
+    /// one of the two. With `literal`, the first of them only.
     fn fix(
         filter: &mut Mirrored<Self>,
         query: Digest,
@@ -147,6 +158,9 @@ impl Rule for Swapping {
                 && collides(filter, query, stored, cell)
             {
                 swap(&mut draft, filter, query, (cell, stored), remote)?;
+                if filter.rule.once {
+                    break;
+                }
             }
         }
         draft.write(filter, remote)
@@ -184,5 +198,78 @@ fn swap(
         }
         draft.move_to(partner, stored);
         return Ok(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+
+    use super::*;
+    use crate::filter::{Adapted, DigestFilter as _};
+    use crate::remote::MemoryMirror;
+    use crate::rng::Rng;
+
+    /// A key alone in its bin swaps with empty cells, and comes to every one.
+    #[test]
+    fn an_empty_cell_is_a_partner_like_any_other() {
+        for (b, retry) in [(2, 0), (2, 1), (4, 0), (4, 1)] {
+            let params: Params = format!("swapping:f=3,b={b},retry={retry}").parse().expect("one");
+            let mut filter = Mirrored::<Swapping>::new(&params, 4).expect("a capacity");
+            let (mut mirror, mut rng) = (MemoryMirror::new(filter.stats().cells), Rng::new(1));
+            let mut digest = || Digest::new([rng.next(), rng.next()]);
+            let key = digest();
+            filter.insert(key, &mut mirror).expect("room");
+            let shape = filter.table.shape;
+            let cell = |filter: &Mirrored<Swapping>| {
+                filter.table.occupied().next().expect("one key is stored")
+            };
+            let bin = shape.bin_of(cell(&filter));
+            // Each swap takes it to one of the other cells at random: with a probability of at most
+            // 4 (2/3)^100, below 1e-16, one of four is never seen.
+            let mut seen = BTreeSet::new();
+            while filter.stats().adaptations < 200 {
+                let (query, before) = (digest(), cell(&filter));
+                if !filter.contains(query) {
+                    continue;
+                }
+                let adapted = filter.adapt(query, &mut mirror).expect("in memory");
+                let after = cell(&filter);
+                assert_eq!(shape.bin_of(after), bin, "b={b}: it left its bin");
+                assert_ne!(after, before, "b={b}: it stayed");
+                assert!(adapted == Adapted::Fixed || adapted == Adapted::Unfixed, "{adapted:?}");
+                seen.insert(after);
+            }
+            assert_eq!(seen.len(), b as usize, "cells that it came to");
+            assert!(filter.contains(key), "a false negative");
+            filter.check(&mut mirror).expect("every invariant holds");
+        }
+    }
+
+    /// Footnote 2: where several keys collide, one swap. By default there is one for each.
+    #[test]
+    fn a_literal_filter_swaps_once() {
+        for literal in [0, 1] {
+            let text = format!("swapping:f=2,b=2,retry=0,literal={literal}");
+            let params: Params = text.parse().expect("a filter");
+            let mut filter = Mirrored::<Swapping>::new(&params, 100).expect("a capacity");
+            let (mut mirror, mut rng) = (MemoryMirror::new(filter.stats().cells), Rng::new(1));
+            let mut digest = || Digest::new([rng.next(), rng.next()]);
+            while filter.len() < 90 {
+                filter.insert(digest(), &mut mirror).expect("room");
+            }
+            let (shape, mut most) = (filter.table.shape, 0);
+            while filter.stats().adaptations < 200 {
+                let query = digest();
+                let before: Vec<u64> = (0..shape.cells()).map(|at| filter.table.get(at)).collect();
+                filter.adapt(query, &mut mirror).expect("in memory");
+                let changed = (0..shape.cells()).filter(|&at| filter.table.get(at) != before[at]);
+                let bins: BTreeSet<usize> = changed.map(|cell| shape.bin_of(cell)).collect();
+                most = most.max(bins.len());
+            }
+            assert_eq!(most, if literal == 1 { 1 } else { 2 }, "bins that one query changes");
+            filter.check(&mut mirror).expect("every invariant holds");
+        }
     }
 }

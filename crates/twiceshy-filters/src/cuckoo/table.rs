@@ -16,6 +16,7 @@ use core::ops::Range;
 use crate::bits::lanes::Lanes;
 use crate::bits::packed::{Packed, mask};
 use crate::bits::pair;
+use crate::bits::word::low_bits;
 
 /// Tables, bins per table and cells per bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +73,14 @@ impl Shape {
     }
 }
 
-/// The cells, and the word-parallel view of a bin where it fits a word.
+/// The cells, and the word-parallel view of a bin: as a word, or as several.
 #[derive(Clone)]
 pub struct Table {
     pub(crate) shape: Shape,
     cells: Packed,
     lanes: Option<Lanes>,
+    /// As many lanes as one load has, of a bin that does not fit a word.
+    part: Lanes,
     form: Form,
 }
 
@@ -122,7 +125,9 @@ impl Table {
             (_, _, Some(lanes)) => Form::OddWords(lanes),
             (_, _, None) => Form::Cells,
         };
-        Table { shape, cells, lanes, form }
+        let width = cells.width();
+        let part = Lanes::new(Packed::AT_ONCE / width, width).expect("cells of 1 to 32 bits");
+        Table { shape, cells, lanes, part, form }
     }
 
     /// The lanes of a bin, where a bin fits a word.
@@ -156,8 +161,22 @@ impl Table {
                 let first = bin * self.shape.slots as usize;
                 (marks != 0).then(|| first + lanes.first(marks) as usize)
             }
-            None => self.shape.cells_of(bin).find(|&cell| self.get(cell) == value),
+            None => self.find_in_words(bin, value),
         }
+    }
+
+    /// The same for a bin of more than 64 bits, part by part: as many steps as it has words, and
+    /// at most twice as many.
+    fn find_in_words(&self, bin: usize, value: u64) -> Option<usize> {
+        let (cells, pattern) = (self.shape.cells_of(bin), self.part.broadcast(value));
+        let (width, at_once) =
+            (self.cells.width(), (self.part.bits() / self.cells.width()) as usize);
+        cells.clone().step_by(at_once).find_map(|first| {
+            let count = (cells.end - first).min(at_once) as u32;
+            let zeros = self.part.zeros(self.cells.from_cell(first) ^ pattern);
+            let marks = zeros & low_bits(count * width);
+            (marks != 0).then(|| first + self.part.first(marks) as usize)
+        })
     }
 
     /// How two bins are compared.
@@ -323,6 +342,30 @@ mod tests {
 
     use super::*;
     use crate::rng::Rng;
+
+    /// Section 6 of Eppstein for bins of any number of words, against a look at every cell.
+    #[test]
+    fn the_first_cell_with_a_value_is_found_in_bins_of_any_size() {
+        let mut rng = Rng::new(8);
+        for width in 1..=32 {
+            for slots in [1, 2, 3, 64_u32.div_ceil(width), 64 / width + 1, 33, 63, 64] {
+                let shape = Shape { tables: 1, bins: 5, slots };
+                let mut table = Table::new(shape, width);
+                for round in 0..30 {
+                    // Few different values, and the largest, whose neighbours could be flagged.
+                    let values = [0, 1, mask(width) - 1, mask(width), rng.next() & mask(width)];
+                    for cell in 0..shape.cells() {
+                        let kinds = if round % 2 == 0 { 5 } else { 3 };
+                        table.set(cell, values[rng.below(kinds) as usize]);
+                    }
+                    for (bin, value) in (0..5).flat_map(|bin| values.map(|value| (bin, value))) {
+                        let slow = shape.cells_of(bin).find(|&cell| table.get(cell) == value);
+                        assert_eq!(table.find(bin, value), slow, "{slots} cells of {width} bits");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_value_is_in_either_bin_where_a_cell_holds_it() {

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use libm::exp2;
 
 use crate::error::Result;
+use crate::format::FIRST_VERSION;
 use crate::params::{Field, Kind, Valid, field, within};
 
 use super::cyclic::Ranges;
@@ -25,7 +26,7 @@ use super::params::Cells;
 /// | `k` | tables, 2 to 16 | 4 |
 /// | `b` | cells per bin, 1 to 64 | 1 |
 /// | `retry` | 1: adapting avoids a fingerprint under which the query still collides | 1 |
-/// | `search` | how a full bin makes room: `bfs` or `walk` | `bfs` |
+/// | `search` | how a full bin makes room: `bfs`, `walk`, or `next` as published | `bfs` |
 /// | `full` | what a full filter does: `error`, `rebuild` or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -78,6 +79,14 @@ impl From<Params> for Ranges {
     fn from(Valid(Values { cells: Cells { f, .. }, s, r, retry }): Params) -> Self {
         let values = 1u64 << (f + s);
         let first_end = values - (values >> r);
-        Ranges { below: f - r, first_end, others: 1 << s, skip: 0, retry }
+        Ranges {
+            below: f - r,
+            first_end,
+            others: 1 << s,
+            skip: 0,
+            last_short: 0,
+            version: FIRST_VERSION,
+            retry,
+        }
     }
 }

@@ -75,6 +75,11 @@ pub trait Kind: Copy + fmt::Debug + Eq + 'static {
         1
     }
 
+    /// [`Params::whole_bins`].
+    fn whole_bins(&self, bins: usize) -> usize {
+        bins.next_multiple_of(self.bin_step())
+    }
+
     /// [`Params::bins`], by default as many as the target load gives.
     fn bins(&self, capacity: usize) -> u128 {
         let per_bin = u128::from(self.cells_per_bin()) * u128::from(self.target_permille());
@@ -199,6 +204,10 @@ impl<K: Kind> Params for Valid<K> {
 
     fn bin_step(&self) -> usize {
         self.0.bin_step()
+    }
+
+    fn whole_bins(&self, bins: usize) -> usize {
+        self.0.whole_bins(bins)
     }
 
     fn bins(&self, capacity: usize) -> u128 {

@@ -22,7 +22,7 @@ use crate::format::Reader;
 
 pub use kind::{Kind, Shape, Valid};
 pub use value::{Field, Value, WhenFull};
-pub(crate) use value::{Word, field};
+pub(crate) use value::{Literal, Word, field};
 
 /// The most bins of one table: 32 hash bits address them.
 pub(crate) const MAX_BINS: usize = u32::MAX as usize;
@@ -99,6 +99,10 @@ pub trait Params: fmt::Debug + fmt::Display + Sealed + 'static {
     /// Bins come in multiples of this.
     #[doc(hidden)]
     fn bin_step(&self) -> usize;
+
+    /// The least number of bins from `bins` on that a filter can have.
+    #[doc(hidden)]
+    fn whole_bins(&self, bins: usize) -> usize;
 
     /// The most bins of one table with which a filter of `keys` keys stays within
     /// `room` bits.
@@ -219,7 +223,8 @@ pub(crate) fn parse<P: Params + Default>(text: &str) -> Result<P> {
 /// Writes a description.
 pub(crate) fn write(mut params: impl Params, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(params.name())?;
-    for (index, (name, value)) in params.fields().into_iter().enumerate() {
+    let written = params.fields().into_iter().filter(|(_, value)| value.is_written());
+    for (index, (name, value)) in written.enumerate() {
         let separator = if index == 0 { ':' } else { ',' };
         write!(f, "{separator}{name}={}", value.text())?;
     }
@@ -258,7 +263,7 @@ pub(crate) fn growth<P: Params + Copy>(
     let capacities = core::iter::successors(Some(capacity), |size| Some(size + size / 2 + 1));
     capacities.zip(0..=MAX_GROWTHS).skip(1).map(move |(larger, step)| {
         let least = bins + step * params.bin_step();
-        Ok((larger, params.bins_for(larger)?.max(least)))
+        Ok((larger, params.whole_bins(params.bins_for(larger)?.max(least))))
     })
 }
 

@@ -22,6 +22,11 @@ pub trait Value {
     /// # Errors
     /// What is expected.
     fn set(&mut self, text: &str) -> Result<(), String>;
+
+    /// Whether a description has it.
+    fn is_written(&self) -> bool {
+        true
+    }
 }
 
 impl Value for u32 {
@@ -47,6 +52,32 @@ impl Value for bool {
             _ => return Err("0 or 1 is expected".to_string()),
         };
         Ok(())
+    }
+}
+
+/// Whether a filter follows its paper to the letter where we know better. Written only if it
+/// does: descriptions, and files, are older than this parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Literal(pub(crate) bool);
+
+impl Literal {
+    /// The label of a filter that is otherwise called `name`.
+    pub(crate) fn label(self, name: &str) -> String {
+        format!("{name}{}", if self.0 { "-literal" } else { "" })
+    }
+}
+
+impl Value for Literal {
+    fn text(&self) -> String {
+        self.0.text()
+    }
+
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        self.0.set(text)
+    }
+
+    fn is_written(&self) -> bool {
+        self.0
     }
 }
 

@@ -169,3 +169,25 @@ impl Search for Extending {
         self.code.starts_with_zeros(number(state), index + 1).then_some(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An extension has as many bits as tell a key from the query, and not one more.
+    #[test]
+    fn an_extension_is_as_short_as_it_can_be() {
+        let rule = Extending::new(&"extension:f=8".parse().expect("a filter"));
+        let stored = Digest::new([1 << 60, 0x0123_4567_89ab_cdef]);
+        for common in 0..64 {
+            let query = Digest::new([1 << 60, stored.word(1) ^ 1 << (63 - common)]);
+            let [query, place] = [query, stored].map(|digest| Place::new(digest, 64));
+            let adapted = rule.adapted(&query, &place, 0, Extension::default());
+            let longer = (common < MAX_LENGTH).then(|| extension(stored, common + 1));
+            assert_eq!(adapted, longer, "{common} bits in common");
+            if let Some(Extension { length, bits }) = adapted {
+                assert_eq!(u64::from(bits), stored.word(1) >> (64 - length), "{length} bits");
+            }
+        }
+    }
+}

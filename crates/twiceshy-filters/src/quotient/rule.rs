@@ -90,8 +90,15 @@ pub trait Rule: Clone {
         remainder == self.remainder(place, epoch, state)
     }
 
+    /// Whether an adaptation changes each slot that matches once, also where the query then
+    /// still matches.
+    fn adapts_once(&self) -> bool {
+        false
+    }
+
     /// The first state from `state` on in which the slot of a stored digest does not match
-    /// the query; `None` when there is none.
+    /// the query, or the next state if slots [adapt once](Rule::adapts_once); `None` when there is
+    /// none.
     fn adapted(
         &self,
         query: &Place,

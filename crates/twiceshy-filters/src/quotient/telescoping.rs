@@ -32,7 +32,7 @@ use crate::code::BlockCode;
 use crate::code::selectors::SelectorCode;
 use crate::digest::Digest;
 use crate::error::Result;
-use crate::params::{Field, Kind, Params as _, Valid, Value as _, Word, field};
+use crate::params::{Field, Kind, Literal, Params as _, Valid, Value as _, Word, field};
 
 use super::params::{Slots, validate_budget};
 use super::place::Place;
@@ -76,6 +76,7 @@ impl Word for Code {
 /// | `budget` | bits for the state of a block of 64 slots, a multiple of 8 to 128; from 16 with `spent=reseed` | 56 |
 /// | `code` | the code of selectors: `general`, or the one `tuned` for `f=8` | `general` |
 /// | `spent` | a block whose budget is spent starts again (`reset`), with other hash functions (`reseed`) | `reset` |
+/// | `literal` | 1: a colliding slot takes its next remainder, also where that is the query's as well | 0 |
 /// | `full` | what a full filter does: `error`, `rebuild` (here the same as `error`) or `grow` (at its capacity) | `rebuild` |
 pub type Params = Valid<Values>;
 
@@ -87,6 +88,7 @@ pub struct Values {
     budget: u32,
     code: Code,
     spent: WhenSpent,
+    literal: Literal,
 }
 
 impl Kind for Values {
@@ -106,6 +108,7 @@ impl Kind for Values {
             field("budget", &mut self.budget),
             field("code", &mut self.code),
             field("spent", &mut self.spent),
+            field("literal", &mut self.literal),
         ])
     }
 
@@ -121,7 +124,7 @@ impl Kind for Values {
 
     fn label(&self) -> String {
         let suffix = if self.spent == WhenSpent::Reseed { "-reseed" } else { "" };
-        format!("telescoping{suffix}")
+        self.literal.label(&format!("telescoping{suffix}"))
     }
 
     fn block_code(&self) -> Option<BlockCode> {
@@ -142,6 +145,7 @@ impl Params {
         budget: 56,
         code: Code::General,
         spent: WhenSpent::Reseed,
+        literal: Literal(false),
     });
 
     /// The same filter with another answer to a spent block.
@@ -165,6 +169,8 @@ pub struct Telescoping {
     /// The remainders from 1 on, as lanes of one word.
     lanes: Lanes,
     reseeds: bool,
+    /// Selectors are not skipped.
+    literal: bool,
     /// `Some` where remainders have a byte and a block's state is one load.
     at_once: Option<AtOnce>,
 }
@@ -242,6 +248,7 @@ impl Rule for Telescoping {
             code_bytes: budget as usize / 8,
             lanes: Lanes::new(64 / width, width).expect("remainders of 1 to 32 bits"),
             reseeds,
+            literal: params.literal.0,
             at_once,
         }
     }
@@ -286,7 +293,14 @@ impl Rule for Telescoping {
         nth_remainder(digest, first, selector, self.width)
     }
 
+    fn adapts_once(&self) -> bool {
+        self.literal
+    }
+
     fn adapted(&self, query: &Place, stored: &Place, epoch: u8, selector: u16) -> Option<u16> {
+        if self.literal {
+            return (selector < self.last()).then_some(selector + 1);
+        }
         next_selector(selector, self.last(), |selector| {
             [query, stored].map(|place| self.remainder(place, epoch, selector))
         })

@@ -27,11 +27,11 @@ fn descriptions_that_make_no_filter() {
         ("rsqf:f=0", "f=0 is out of range: use 1 to 32"),
         ("rsqf:f=33", "use 1 to 32"),
         ("rsqf:b=4", "rsqf has no parameter \"b\"; it has f, full"),
-        ("plain:s=1", "plain has no parameter \"s\"; it has f, b, search, full"),
+        ("plain:s=1", "plain has no parameter \"s\"; it has f, b, literal, search, full"),
         ("plain:f", "\"f\": parameter=value is expected"),
         ("plain:f=eight", "f=eight: a number is expected"),
         ("plain:f=-1", "a number is expected"),
-        ("plain:search=dfs", "one of bfs, walk is expected"),
+        ("plain:search=dfs", "one of bfs, walk, next is expected"),
         ("plain:full=shrug", "one of error, rebuild, grow is expected"),
         ("cyclic:retry=2", "0 or 1 is expected"),
     ] {
@@ -214,7 +214,7 @@ fn files_that_are_none() {
     let mut newer = whole.clone();
     newer[8] = 9;
     let error = AnyFilter::load(&newer).expect_err("newer").to_string();
-    assert!(error.contains("format version 9") && error.contains("version 1"), "{error}");
+    assert!(error.contains("format version 9") && error.contains("up to 2"), "{error}");
     let error = AnyFilter::load(b"GIF89a").expect_err("a picture").to_string();
     assert!(error.contains("does not start with"), "{error}");
 }

@@ -19,8 +19,8 @@
 //! that others drive out: `|Q_d|` grows with `n`. The proof's adversary gives up where
 //! `|Q_d|` is above `c k` for "a sufficiently large constant c" (footnote 11), which no
 //! constant is: against `k = 2`, 4 bits, load 0.5, `|Q_d|` is 23, 34 and 52 on average
-//! with 2^10, 2^12 and 2^14 keys. This one does not give up, and wins most games:
-//! more suspects are more unfixable sets.
+//! with 2^10, 2^12 and 2^14 keys. [`Theorem12::giving_up`] is that one. By default the
+//! adversary does not give up, and wins most games: more suspects are more unfixable sets.
 
 use rand::seq::SliceRandom;
 use twiceshy_filters::Result;
@@ -36,6 +36,8 @@ pub struct Theorem12 {
     pub hashes: u32,
     /// `|Q|`.
     pub queries: u64,
+    /// The proof's constant `c`: with more than `c k` suspects the adversary gives up.
+    pub patience: Option<u32>,
 }
 
 impl Theorem12 {
@@ -46,13 +48,19 @@ impl Theorem12 {
         let k = f64::from(hashes);
         let cell_rate = (-f64::from(bits)).exp2();
         let queries = (1.0 + 1.0 / k) * bins as f64 / (cell_rate * (keys as f64).powf(1.0 / k));
-        Theorem12 { hashes, queries: queries.round() as u64 }
+        Theorem12 { hashes, queries: queries.round() as u64, patience: None }
     }
 
     /// The same attack with at most that many queries.
     #[must_use]
     pub fn at_most(self, queries: u64) -> Self {
         Theorem12 { queries: self.queries.min(queries), ..self }
+    }
+
+    /// The proof's attack, which gives up above `c k` suspects.
+    #[must_use]
+    pub fn giving_up(self, c: u32) -> Self {
+        Theorem12 { patience: Some(c), ..self }
     }
 
     /// Permutation rounds: at most as many as there are ordered choices of `k`
@@ -111,6 +119,10 @@ impl Theorem12 {
 impl Adversary for Theorem12 {
     fn play(&self, oracle: &mut Oracle<'_>, coins: &mut Rng) -> Result<Claim> {
         let suspects = self.suspects(oracle, coins);
+        let most = self.patience.map(|c| u64::from(c) * u64::from(self.hashes));
+        if most.is_some_and(|most| suspects.len() as u64 > most) {
+            return Ok(Claim::Nothing);
+        }
         Ok(self.permute(suspects, oracle, coins))
     }
 }

@@ -100,8 +100,8 @@ impl Functions {
         Functions { ranges }
     }
 
-    /// Section 3.1: `2^s` functions of `2^a` values, as the paper counts them (the
-    /// library's have one less, which marks an empty cell).
+    /// Section 3.1: `2^s` functions of `2^a` values, as the paper counts them (the last of the
+    /// library's has one less, which marks an empty cell).
     #[must_use]
     pub fn equal(fingerprint: u32, selector: u32) -> Self {
         Functions::new(vec![f64::from(fingerprint).exp2(); 1 << selector])

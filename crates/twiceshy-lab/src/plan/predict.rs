@@ -130,7 +130,12 @@ pub(super) fn values(bits: u32) -> f64 {
 /// The ranges of a cyclic filter's functions, as the library has them.
 pub(super) fn ranges(spec: &Spec) -> Vec<f64> {
     let (f, s) = (number(spec, "f"), number(spec, "s"));
-    let Some(r) = spec.number("r") else { return vec![values(f); 1 << s] };
+    let Some(r) = spec.number("r") else {
+        let mut equal = vec![f64::from(f).exp2(); 1 << s];
+        // One value marks an empty cell.
+        equal[(1 << s) - 1] -= 1.0;
+        return equal;
+    };
     let first = f64::from(f + s).exp2() * (1.0 - (-f64::from(r)).exp2()) - 1.0;
     let others = std::iter::repeat_n(f64::from(f - r).exp2(), 1 << s);
     std::iter::once(first).chain(others).collect()

@@ -314,6 +314,26 @@ fn theorem_12_has_more_suspects_in_larger_filters() {
     assert!(limits.iter().all(|&limit| f64::from(limit) < HALF_FULL[1].3), "{limits:?}");
 }
 
+/// The proof's adversary plays the same games and gives those up that have more than `c k`
+/// suspects: fewer are left the larger the filter is.
+#[test]
+fn theorem_12_as_proved_gives_up() {
+    const C: u32 = 11;
+    let spec: Spec = "cuckooing:f=4,k=2,b=1".parse().expect("a filter");
+    let filter = |keys: u64| Contestant::new(spec.build(keys as usize * 9 / 10).expect("room"));
+    for &(keys, ..) in &HALF_FULL[..2] {
+        let games = half_full(keys, 40, |_| Box::new(filter(keys)));
+        let literal = Theorem12::new(2, keys, 4, keys).giving_up(C);
+        let wins = |seed| game(&mut filter(keys), &literal, keys, seed).map(|game| game.won);
+        let literal: Vec<bool> = (0..).filter_map(wins).take(games.len()).collect();
+        let expected = games.iter().map(|&(suspects, won)| won && suspects <= f64::from(2 * C));
+        assert_eq!(literal, expected.collect::<Vec<_>>(), "{keys} keys");
+        let won = |games: &[bool]| games.iter().filter(|&&won| won).count();
+        println!("{keys} keys: the proof's adversary wins {} of {}", won(&literal), games.len());
+        assert!(won(&literal) < games.iter().filter(|game| game.1).count(), "it never gave up");
+    }
+}
+
 /// More than half, by five standard deviations of a fair coin: an attack that wins half
 /// of its games passes with 3e-7. (One that wins 99 % fails with 4e-5; seeds are fixed.)
 #[track_caller]
@@ -330,7 +350,7 @@ fn assert_mostly_won(keys: u64, games: &[(f64, bool)]) {
 fn theorem_12_fails_against_four_tables_and_against_telescoping() {
     let four = Theorem12::new(4, 1078, 5, KEYS);
     assert_eq!(four.queries, 5390, "the table has 5389, from N = 1077.9");
-    let two = Theorem12 { hashes: 2, queries: 1536 };
+    let two = Theorem12 { hashes: 2, queries: 1536, patience: None };
     for (spec, attack) in [
         ("cuckooing:f=5", four),
         ("telescoping:f=7", two),

@@ -5,6 +5,7 @@ mod captures;
 mod games;
 mod key_files;
 mod line_model;
+mod literal_rules;
 mod models;
 mod reference;
 mod report;

@@ -1,10 +1,13 @@
-//! Ghosts (section 4.3): what removed keys leave behind.
+//! Ghosts (section 4.3): what removed keys leave behind, and keys whose fingerprint had to be
+//! longer than their group has room for.
 //!
 //! A ghost is needed until its function is gone, which depends on the frontier. So a removal
-//! that leaves a ghost moves the frontier, as an adaptation does, and by a whole group of ranges
-//! if the ghost found no room in its own group. This bounds the memory for any sequence of
-//! operations: a ghost of phase `p` is dropped by the end of phase `p + 2`, and a phase leaves
-//! at most one ghost outside per group, so there are at most three per group.
+//! that leaves a ghost moves the frontier, as an adaptation does, and either moves it by a whole
+//! group of ranges if the ghost found no room in its own group. This bounds the memory for any
+//! sequence of operations: a ghost of phase `p` is dropped by the end of phase `p + 2`, and a
+//! phase leaves at most one ghost outside per group, so there are at most three per group. A
+//! swept key may leave one more where it collides in a group without room, but its hash is a
+//! fresh one that nobody chose, and another key is in the yard for it.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -137,7 +140,7 @@ impl<F: Form> BroomFilter<F> {
 
     /// Ghosts of odd and even functions are told apart; the old function is that
     /// of the phase.
-    fn tag(&self, new: bool) -> bool {
+    pub(super) fn tag(&self, new: bool) -> bool {
         (self.phase % 2 == 1) != new
     }
 

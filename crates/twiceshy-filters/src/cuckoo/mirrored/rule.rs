@@ -9,6 +9,7 @@ use super::Mirrored;
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
 use crate::error::Result;
+use crate::format::FIRST_VERSION;
 use crate::remote::Mirror;
 
 /// What distinguishes the variants of the adaptive cuckoo filter.
@@ -17,11 +18,25 @@ pub trait Rule: Copy + Sized {
     /// bins can be compared at once.
     const BY_PATTERN: bool;
 
+    /// Whether a digest leaves the same value in every cell of a bin. Then a bin of several words
+    /// is searched a word at a time.
+    const SAME_IN_BIN: bool;
+
     /// What a filter with this rule is made from.
     type Params: Cuckoo;
 
     /// The rule of these parameters.
     fn new(params: &Self::Params) -> Self;
+
+    /// The rule of a file of this version. It stays until the filter is rebuilt.
+    fn of_version(params: &Self::Params, _version: u32) -> Self {
+        Self::new(params)
+    }
+
+    /// The version of its files.
+    fn version(&self) -> u32 {
+        FIRST_VERSION
+    }
 
     /// [`AnyFilter::states`](crate::AnyFilter::states).
     fn states(_: &Mirrored<Self>) -> Vec<usize> {
@@ -53,6 +68,9 @@ pub trait Rule: Copy + Sized {
     fn in_bin(&self, cells: &Table, hashes: Hashes, table: u32, bin: usize, pattern: u64) -> bool {
         match cells.lanes() {
             Some(lanes) => lanes.any_zero(cells.bin(bin, lanes) ^ pattern),
+            None if Self::SAME_IN_BIN => {
+                cells.find(bin, self.arrival(hashes, Place { table, slot: 0 })).is_some()
+            }
             None => cells
                 .shape
                 .cells_of(bin)

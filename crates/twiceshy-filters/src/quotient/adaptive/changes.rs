@@ -348,9 +348,13 @@ impl<R: Search> Adaptive<R> {
                 Some(change) => self.apply(change),
                 None => return Ok(Adapted::Unfixed),
             }
+            if self.rule.adapts_once() {
+                break;
+            }
         }
         self.counts.adaptations += 1;
-        Ok(Adapted::Fixed)
+        let fixed = !self.rule.adapts_once() || !self.holds(query);
+        Ok(if fixed { Adapted::Fixed } else { Adapted::Unfixed })
     }
 
     /// The change after which no slot with an owner matches the query; `None` if there is

@@ -186,3 +186,27 @@ fn runs_of_one_block_and_its_first_epoch_are_looked_through_at_once() {
     }
     assert!(seen.iter().all(|&count| count > 100), "{seen:?} prove little");
 }
+
+/// The selector that an adaptation takes tells the key from the query, and is the first that does.
+/// One that does not would be taken again and again.
+#[test]
+fn the_next_selector_is_the_first_that_tells_two_keys_apart() {
+    let query = [7, 3, 3, 5, 5, 9];
+    let stored = [7, 3, 4, 5, 5, 9];
+    let remainders = |selector: u16| [query, stored].map(|keys| keys[usize::from(selector)]);
+    let next = |selector| next_selector(selector, 5, remainders);
+    assert_eq!([0, 1, 2, 3, 5].map(next), [Some(2), Some(2), Some(2), None, None]);
+
+    // The whole rule: two keys that have the first three of their remainders in common.
+    let keys = [0x1111_1111_2222_2222_u64, 0x1111_1111_2222_3333];
+    let [query, stored] = keys.map(|word| Place::new(Digest::new([1 << 40, word]), 1000));
+    for (text, expected) in [
+        ("telescoping:f=16", [Some(4), Some(4), Some(4), Some(4), Some(4)]),
+        ("telescoping:f=16,literal=1", [Some(1), Some(2), Some(3), Some(4), None]),
+    ] {
+        let rule = Telescoping::new(&text.parse().expect("a filter"));
+        assert_eq!(rule.last(), 4);
+        let adapted = |selector| rule.adapted(&query, &stored, 0, selector);
+        assert_eq!([0, 1, 2, 3, 4].map(adapted), expected, "{text}");
+    }
+}
