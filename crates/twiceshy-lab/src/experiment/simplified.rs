@@ -52,7 +52,7 @@ fn failures(setting: &Setting) -> Vec<Point> {
         let curve =
             Curve::new(&format!("simplified:f={f},b={SLOTS},stash=0")).named(fingerprint_name(f));
         for &load in LOADS {
-            let spec = curve.spec;
+            let spec = curve.design.library().expect("a filter of the library");
             points.push(point(&panel, &curve.name, load, setting.trials(4), move |seed| {
                 let mut failed = 0;
                 for table in 0..tables {
