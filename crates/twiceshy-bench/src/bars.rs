@@ -90,9 +90,12 @@ fn usual() -> (String, Spec) {
     (spec.to_string(), spec)
 }
 
-/// Filters by name.
+/// Filters of the library by name.
 pub fn specs(entrants: &Entrants) -> impl Iterator<Item = (String, Spec)> {
-    entrants.0.iter().map(|entrant| (entrant.name.clone(), entrant.spec))
+    entrants.0.iter().filter_map(|entrant| {
+        let spec = entrant.design.library()?.when_full(WhenFull::Rebuild);
+        Some((entrant.name.clone(), spec))
+    })
 }
 
 /// What a filter is to keep with so many keys.

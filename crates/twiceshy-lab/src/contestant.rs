@@ -1,37 +1,79 @@
 //! A contestant in a race, a game or an experiment: a filter of the library with its remote in
-//! memory, or the whitelist baseline made of one.
+//! memory, or one that only the lab has.
 
 use std::collections::HashSet;
 
 use twiceshy_filters::remote::Accesses;
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Spec, Stats};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Stats};
+
+use crate::adaptive_quotient::AdaptiveQuotient;
+use crate::cache::{Cache, LISTED_BITS};
+use crate::design::Design;
 
 /// A filter that plays.
 #[derive(Debug)]
 pub struct Contestant {
-    filter: AnyFilter,
-    whitelist: Option<Whitelist>,
+    filter: Filter,
+    beside: Beside,
+}
+
+/// What answers first.
+#[derive(Debug)]
+enum Filter {
+    Library(AnyFilter),
+    AdaptiveQuotient(AdaptiveQuotient),
+}
+
+/// What is asked when that says "maybe".
+#[derive(Debug)]
+enum Beside {
+    Nothing,
+    Whitelist(Whitelist),
+    Cache { cache: Cache, share: u32 },
 }
 
 impl Contestant {
     /// A filter as it is.
     #[must_use]
     pub fn new(filter: AnyFilter) -> Self {
-        Contestant { filter, whitelist: None }
+        Contestant { filter: Filter::Library(filter), beside: Beside::Nothing }
     }
 
     /// A filter that does not adapt, with a list of at most `room` bits for its known false
     /// positives.
     #[must_use]
     pub fn with_whitelist(filter: AnyFilter, room: usize) -> Self {
-        Contestant { filter, whitelist: Some(Whitelist::within(room)) }
+        let beside = Beside::Whitelist(Whitelist::within(room));
+        Contestant { filter: Filter::Library(filter), beside }
+    }
+
+    /// A filter that does not adapt, with a cache of at most `room` bits for its known false
+    /// positives: `share` percent of the memory, as its description has it.
+    #[must_use]
+    pub fn with_cache(filter: AnyFilter, room: usize, share: u32) -> Self {
+        let beside = Beside::Cache { cache: Cache::within(room), share };
+        Contestant { filter: Filter::Library(filter), beside }
+    }
+
+    /// The lab's own adaptive quotient filter.
+    #[must_use]
+    pub fn adaptive_quotient(filter: AdaptiveQuotient) -> Self {
+        Contestant { filter: Filter::AdaptiveQuotient(filter), beside: Beside::Nothing }
     }
 
     /// `false`: definitely absent. `true`: maybe present.
     #[must_use]
     pub fn contains(&self, digest: Digest) -> bool {
-        let known = |list: &Whitelist| list.known.contains(&digest);
-        self.filter.contains(digest) && !self.whitelist.as_ref().is_some_and(known)
+        let maybe = match &self.filter {
+            Filter::Library(filter) => filter.contains(digest),
+            Filter::AdaptiveQuotient(filter) => filter.contains(digest),
+        };
+        maybe
+            && match &self.beside {
+                Beside::Nothing => true,
+                Beside::Whitelist(list) => !list.known.contains(&digest),
+                Beside::Cache { cache, .. } => !cache.contains(digest),
+            }
     }
 
     /// Adds a key; `false` when it was stored already.
@@ -39,9 +81,14 @@ impl Contestant {
     /// # Errors
     /// [`twiceshy_filters::Error::Full`].
     pub fn insert(&mut self, digest: Digest) -> Result<bool> {
-        let inserted = self.filter.insert(digest)?;
-        if let Some(list) = &mut self.whitelist {
-            list.known.remove(&digest);
+        let inserted = match &mut self.filter {
+            Filter::Library(filter) => filter.insert(digest)?,
+            Filter::AdaptiveQuotient(filter) => filter.insert(digest)?,
+        };
+        match &mut self.beside {
+            Beside::Nothing => {}
+            Beside::Whitelist(list) => drop(list.known.remove(&digest)),
+            Beside::Cache { cache, .. } => cache.remove(digest),
         }
         Ok(inserted)
     }
@@ -51,7 +98,10 @@ impl Contestant {
     /// # Errors
     /// None: the remote is in memory.
     pub fn remove(&mut self, digest: Digest) -> Result<bool> {
-        self.filter.remove(digest)
+        match &mut self.filter {
+            Filter::Library(filter) => filter.remove(digest),
+            Filter::AdaptiveQuotient(filter) => Ok(filter.remove(digest)),
+        }
     }
 
     /// Reports a positive answer that may have been false.
@@ -59,53 +109,97 @@ impl Contestant {
     /// # Errors
     /// None: the remote is in memory.
     pub fn adapt(&mut self, digest: Digest) -> Result<Adapted> {
-        let outcome = self.filter.adapt(digest)?;
-        Ok(match (&mut self.whitelist, outcome) {
-            (Some(list), Adapted::Unfixed) => list.learn(digest),
-            _ => outcome,
-        })
+        let outcome = match &mut self.filter {
+            Filter::Library(filter) => filter.adapt(digest)?,
+            Filter::AdaptiveQuotient(filter) => filter.adapt(digest),
+        };
+        let fixed = match (&mut self.beside, outcome) {
+            (Beside::Whitelist(list), Adapted::Unfixed) => list.add(digest),
+            (Beside::Cache { cache, .. }, Adapted::Unfixed) => cache.add(digest),
+            _ => return Ok(outcome),
+        };
+        Ok(if fixed { Adapted::Fixed } else { Adapted::Unfixed })
     }
 
-    /// Counts and sizes, the whitelist's memory included.
+    /// Counts and sizes, the memory of a list or cache included.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let mut stats = self.filter.stats();
-        if let Some(list) = &self.whitelist {
-            stats.bits += list.bits();
-            stats.adaptations += list.known.len() as u64;
+        let mut stats = match &self.filter {
+            Filter::Library(filter) => filter.stats(),
+            Filter::AdaptiveQuotient(filter) => filter.stats(),
+        };
+        match &self.beside {
+            Beside::Nothing => {}
+            Beside::Whitelist(list) => {
+                stats.bits += list.bits();
+                stats.adaptations += list.known.len() as u64;
+            }
+            Beside::Cache { cache, .. } => {
+                stats.bits += cache.bits();
+                stats.adaptations += cache.added();
+            }
         }
         stats
+    }
+
+    /// False positives that it had no room to adapt to: a list or table was full. A cache makes
+    /// room, and the library's filters do not count them.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        match (&self.filter, &self.beside) {
+            (Filter::AdaptiveQuotient(filter), _) => filter.refused(),
+            (_, Beside::Whitelist(list)) => list.refused,
+            _ => 0,
+        }
     }
 
     /// The number of remote accesses so far.
     #[must_use]
     pub fn accesses(&self) -> Accesses {
-        self.filter.accesses()
+        match &self.filter {
+            Filter::Library(filter) => filter.accesses(),
+            Filter::AdaptiveQuotient(filter) => filter.accesses(),
+        }
+    }
+
+    /// The design that builds a filter like this.
+    #[must_use]
+    pub fn design(&self) -> Design {
+        match (&self.filter, &self.beside) {
+            (Filter::AdaptiveQuotient(filter), _) => Design::AdaptiveQuotient(filter.shape()),
+            (Filter::Library(filter), Beside::Nothing) => Design::Library(filter.spec()),
+            (Filter::Library(filter), Beside::Whitelist(_)) => Design::Whitelist(filter.spec()),
+            (Filter::Library(filter), Beside::Cache { share, .. }) => {
+                Design::Cached { base: filter.spec(), share: *share }
+            }
+        }
     }
 
     /// Its short name in tables and plots.
     #[must_use]
     pub fn label(&self) -> String {
-        if self.whitelist.is_some() { WHITELIST.to_string() } else { self.filter.spec().label() }
+        self.design().label()
     }
 
     /// The description that builds a filter like this.
     #[must_use]
     pub fn spec(&self) -> String {
-        let spec = self.filter.spec();
-        if self.whitelist.is_some() { format!("{WHITELIST} over {spec}") } else { spec.to_string() }
+        self.design().to_string()
     }
 
-    /// The filter itself, without a whitelist.
+    /// Keys that its cache has room for; 0 without one.
     #[must_use]
-    pub fn filter_spec(&self) -> Spec {
-        self.filter.spec()
+    pub fn cached_keys(&self) -> usize {
+        match &self.beside {
+            Beside::Cache { cache, .. } => cache.capacity(),
+            _ => 0,
+        }
     }
 
     /// The probability that an absent key that was never queried is answered "maybe".
     #[must_use]
     pub fn first_pass_rate(&self) -> f64 {
-        self.filter.spec().first_pass_rate(self.filter.stats().load())
+        self.design().first_pass_rate(self.stats().load())
     }
 
     /// Verifies every invariant; for tests.
@@ -113,15 +207,16 @@ impl Contestant {
     /// # Errors
     /// The invariant that does not hold.
     pub fn check(&mut self) -> Result<(), String> {
-        self.filter.check()
+        match &mut self.filter {
+            Filter::Library(filter) => filter.check()?,
+            Filter::AdaptiveQuotient(filter) => filter.check()?,
+        }
+        match &self.beside {
+            Beside::Cache { cache, .. } => cache.check(),
+            Beside::Nothing | Beside::Whitelist(_) => Ok(()),
+        }
     }
 }
-
-/// The name of the baseline.
-pub const WHITELIST: &str = "whitelist";
-
-/// The share of its memory that the baseline gives to its list.
-pub const WHITELIST_SHARE: f64 = 0.25;
 
 /// The exact list of Bender et al., "Bloom Filters, Adaptivity, and the Dictionary Problem",
 /// Lemma 28: false positives that are known. When it is full, it stops adapting.
@@ -129,32 +224,33 @@ pub const WHITELIST_SHARE: f64 = 0.25;
 struct Whitelist {
     known: HashSet<Digest>,
     most: usize,
+    refused: u64,
 }
-
-/// Bits of one entry: a digest and its control byte, in a table that is filled
-/// to seven eighths.
-const ENTRY_BITS: usize = (size_of::<Digest>() + 1) * 8 * 8 / 7;
 
 impl Whitelist {
     fn within(room: usize) -> Self {
-        Whitelist { known: HashSet::new(), most: room / ENTRY_BITS }
+        Whitelist { known: HashSet::new(), most: room / LISTED_BITS, refused: 0 }
     }
 
-    fn learn(&mut self, digest: Digest) -> Adapted {
+    /// `false` if it is full.
+    fn add(&mut self, digest: Digest) -> bool {
         if self.known.len() == self.most {
-            return Adapted::Unfixed;
+            self.refused += 1;
+            return false;
         }
         self.known.insert(digest);
-        Adapted::Fixed
+        true
     }
 
     fn bits(&self) -> usize {
-        self.most * ENTRY_BITS
+        self.most * LISTED_BITS
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use twiceshy_filters::Spec;
+
     use super::*;
     use crate::random::hasher;
 
@@ -163,7 +259,7 @@ mod tests {
         let hasher = hasher(1);
         let key = |number: u64| hasher.digest(number.to_le_bytes());
         let filter = "plain:f=4".parse::<Spec>().unwrap().build(1000).unwrap();
-        let mut contestant = Contestant::with_whitelist(filter, 10 * ENTRY_BITS);
+        let mut contestant = Contestant::with_whitelist(filter, 10 * LISTED_BITS);
         for number in 0..1000 {
             contestant.insert(key(number)).unwrap();
         }
@@ -178,6 +274,7 @@ mod tests {
         assert!(told[..10].iter().all(|(_, outcome)| *outcome == Adapted::Fixed));
         assert!(told[..10].iter().all(|(number, _)| !contestant.contains(key(*number))));
         assert!(told[10..].iter().all(|(_, outcome)| *outcome == Adapted::Unfixed));
+        assert_eq!(contestant.refused(), told.len() as u64 - 10);
         // A key that is stored after all is on the list no longer.
         let (number, _) = told[0];
         assert!(contestant.insert(key(number)).unwrap());

@@ -1,92 +1,53 @@
 //! The filters that take part, by name ("cyclic-2") or by full spec.
 
-use twiceshy_filters::{Result, Spec, WhenFull};
+use twiceshy_filters::{Result, Spec};
 
-use crate::contestant::{Contestant, WHITELIST, WHITELIST_SHARE};
+use crate::adaptive_quotient;
+use crate::contestant::Contestant;
+use crate::design::{CACHED, Design, WHITELIST};
 
 /// A filter that takes part in a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entrant {
     /// As the user wrote it.
     pub name: String,
-    /// The filter, or the one behind the whitelist.
-    pub spec: Spec,
-    /// Whether it is the whitelist baseline.
-    pub whitelist: bool,
+    /// The filter.
+    pub design: Design,
 }
 
 impl Entrant {
-    /// An empty filter for `keys` keys that stays within `bits` bits of memory per key, with the
-    /// longest fingerprint that fits.
+    /// [`Design::build_within`].
     ///
     /// # Errors
-    /// [`twiceshy_filters::Error::Spec`] where none fits.
+    /// [`twiceshy_filters::Error::Spec`] where no fingerprint fits.
     pub fn build_within(&self, keys: usize, bits: f64) -> Result<Contestant> {
-        if !self.whitelist {
-            return Ok(Contestant::new(self.spec.build_within(keys, bits)?));
-        }
-        let filter = self.spec.build_within(keys, bits * (1.0 - WHITELIST_SHARE))?;
-        let room = (bits * keys as f64) as usize;
-        // The base is as small as its cells allow; the list has what is left.
-        let left = room.saturating_sub(filter.stats().bits);
-        Ok(Contestant::with_whitelist(filter, left))
+        self.design.build_within(keys, bits)
     }
 
-    /// The same filter with the fingerprints of Lee, McCauley, Singh, Stein, "Telescoping
-    /// Filter", section 6: 8 bits per slot of a quotient filter, and 11 bits per cell of a
-    /// cuckoo filter, selector included. Both are 11.6 bits per key at a load of 0.95, and the
-    /// whitelist about as many (an uncompressed filter, a broom filter and a line filter are
-    /// larger). A spec
-    /// with an `f` keeps it, and so does a kind without one.
+    /// The same filter with the fingerprints of [`Design::at_paper_size`]: 11.6 bits per key at a
+    /// load of 0.95, and with a list or cache about as many (an uncompressed filter, a
+    /// broom filter, a line filter and an adaptive quotient filter are larger). A spec with an
+    /// `f` keeps it.
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] where a selector leaves no bits for a fingerprint.
     pub fn at_paper_size(&self) -> Result<Self> {
         let parameters = self.name.split_once(':').map_or("", |(_, parameters)| parameters);
         let keeps_it = parameters.split(',').any(|parameter| parameter.trim().starts_with("f="));
-        if keeps_it || self.spec.number("f").is_none() {
+        if keeps_it {
             return Ok(self.clone());
         }
-        // Cuckoo filters have cells in bins, quotient filters have slots.
-        let bins = self.spec.number("b").is_some();
-        let bits = if self.whitelist || !bins {
-            REMAINDER_BITS
-        } else {
-            CELL_BITS.saturating_sub(self.spec.number("s").unwrap_or(0))
-        };
-        let bits = match self.spec {
-            // Its shortest, which is a bit longer.
-            Spec::Line(_) => bits.max(LINE_BITS),
-            _ => bits,
-        };
-        let spec = self.spec.with_fingerprint(bits)?;
-        Ok(Entrant { spec, ..self.clone() })
+        Ok(Entrant { name: self.name.clone(), design: self.design.at_paper_size()? })
     }
 
-    /// An empty filter for `keys` keys with the fingerprint length of its spec.
-    /// A whitelist takes a quarter of the memory.
+    /// [`Design::build`].
     ///
     /// # Errors
     /// [`twiceshy_filters::Error::Spec`] for a filter that cannot be built.
     pub fn build(&self, keys: usize) -> Result<Contestant> {
-        let filter = self.spec.build(keys)?;
-        if !self.whitelist {
-            return Ok(Contestant::new(filter));
-        }
-        let room = filter.stats().bits as f64 * WHITELIST_SHARE / (1.0 - WHITELIST_SHARE);
-        Ok(Contestant::with_whitelist(filter, room as usize))
+        self.design.build(keys)
     }
 }
-
-/// Bits of a remainder, and of the fingerprints in front of a whitelist, in the
-/// space that filters share in the paper.
-const REMAINDER_BITS: u32 = 8;
-
-/// Bits of a line filter's shortest fingerprint.
-const LINE_BITS: u32 = 9;
-
-/// Bits of a cuckoo filter's cell in the same space.
-const CELL_BITS: u32 = 11;
 
 /// What one `--filters` names.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +56,7 @@ pub struct Entrants(pub Vec<Entrant>);
 /// Selector bits of the cyclic filters that take part by default.
 const CYCLIC_SELECTORS: std::ops::RangeInclusive<u32> = 1..=3;
 
-/// Every filter that exists, and the whitelist baseline.
+/// Every filter that exists: the library's, and those that only the lab has.
 #[must_use]
 pub fn all() -> Vec<Entrant> {
     let with = |spec: Spec, parameter: &str, value: &str| {
@@ -107,8 +68,9 @@ pub fn all() -> Vec<Entrant> {
         Spec::Broom(_) => vec![spec, with(spec, "form", "faithful")],
         _ => vec![spec],
     });
-    let filters = specs.map(|spec| Entrant { name: spec.label(), spec, whitelist: false });
-    filters.chain([entrant(WHITELIST.to_string()).expect("it is known")]).collect()
+    let filters = specs.map(|spec| Entrant { name: spec.label(), design: spec.into() });
+    let ours = [adaptive_quotient::NAME, CACHED, WHITELIST];
+    filters.chain(ours.map(|name| entrant(name.to_string()).expect("it is known"))).collect()
 }
 
 /// The names of all of them, for people.
@@ -149,11 +111,13 @@ pub fn parse(text: &str) -> Result<Entrants, String> {
 
 fn entrant(name: String) -> Result<Entrant, String> {
     let (label, parameters) = name.split_once(':').unwrap_or((&name, ""));
+    if let Some(design) = Design::of_the_lab(label, parameters) {
+        return Ok(Entrant { design: design?, name });
+    }
     let text = match label.strip_prefix("cyclic-").map(str::parse::<u32>) {
         Some(Ok(selector)) => format!("cyclic:s={selector},{parameters}"),
         _ if label.starts_with("line-") => format!("line:f={},{parameters}", &label[5..]),
         _ if label == "telescoping-reseed" => format!("telescoping:spent=reseed,{parameters}"),
-        _ if label == WHITELIST => format!("plain:{parameters}"),
         _ if label == "broom-faithful" => format!("broom:form=faithful,{parameters}"),
         _ if Spec::all().iter().any(|spec| spec.name() == label) => format!("{label}:{parameters}"),
         _ => {
@@ -165,9 +129,7 @@ fn entrant(name: String) -> Result<Entrant, String> {
         }
     };
     let spec: Spec = text.parse().map_err(|error: twiceshy_filters::Error| error.to_string())?;
-    // A filter that grew would leave the memory that all share.
-    let whitelist = label == WHITELIST;
-    Ok(Entrant { name, spec: spec.when_full(WhenFull::Rebuild), whitelist })
+    Ok(Entrant { name, design: spec.into() })
 }
 
 #[cfg(test)]
@@ -176,7 +138,7 @@ mod tests {
 
     fn parsed(text: &str) -> Vec<(String, String)> {
         let entrants = parse(text).expect(text).0;
-        entrants.into_iter().map(|entrant| (entrant.name, entrant.spec.label())).collect()
+        entrants.into_iter().map(|entrant| (entrant.name, entrant.design.label())).collect()
     }
 
     #[test]
@@ -192,7 +154,10 @@ mod tests {
         ] {
             assert!(names.contains(several), "{names}");
         }
-        assert!(names.starts_with("plain, ") && names.ends_with(", whitelist"), "{names}");
+        assert!(
+            names.starts_with("plain, ") && names.ends_with(", aqf, cached, whitelist"),
+            "{names}"
+        );
         assert_eq!(parse(&names), Ok(Entrants(all())));
     }
 
@@ -227,6 +192,8 @@ mod tests {
                 "uncompressed" => 18.9..19.2,
                 "broom" | "broom-faithful" => 18.0..22.0,
                 "whitelist" => 11.0..11.6,
+                // 3.125 bits of metadata, at a load of 0.9.
+                "aqf" => 12.3..12.4,
                 "simplified" => 11.4..12.5,
                 // Nine bits are its least.
                 "line" => 12.4..12.6,
@@ -236,7 +203,7 @@ mod tests {
         }
         for (text, bits) in [("cyclic-3", 11), ("cyclic-3:f=9", 12), ("rsqf:f=5", 5)] {
             let entrant = parse(text).unwrap().0.remove(0).at_paper_size().unwrap();
-            assert_eq!(entrant.spec.cell_bits(), bits, "{text}");
+            assert_eq!(entrant.design.cell_bits(), bits, "{text}");
         }
         assert!(parse("varying:s=8,r=4").unwrap().0[0].at_paper_size().is_err());
     }
@@ -249,6 +216,11 @@ mod tests {
             ("plain,f=7", "no filter is called \"f=7\""),
             ("cyclic-9", "use 1 to 8"),
             ("cyclic:q=1", "no parameter \"q\""),
+            ("cached:share=99", "use 1 to 90"),
+            ("cached:q=1", "no parameter \"q\""),
+            ("aqf:load=96", "load=1 to 95"),
+            ("aqf:load=much", "load is a number, not \"much\""),
+            ("aqf:s=2", "no \"s=2\""),
             (" ,;", "at least one of plain,"),
         ] {
             let error = parse(text).expect_err(text);

@@ -12,15 +12,20 @@
 //! report/      rows as plots, and plots as one page
 //! ```
 //!
-//! An [`entrants::Entrant`] names a filter, and builds it as a [`contestant::Contestant`].
+//! An [`entrants::Entrant`] names a [`design::Design`], which builds a [`contestant::Contestant`]:
+//! a filter of the library, or one that is here to compare it with ([`cache`],
+//! [`adaptive_quotient`]).
 //! [`compression`] reads compressed files, for workloads and for the command line.
 
 #![deny(missing_docs)]
 
+pub mod adaptive_quotient;
 pub mod adversary;
 pub mod bars;
+pub mod cache;
 pub mod compression;
 pub mod contestant;
+pub mod design;
 pub mod entrants;
 pub mod experiment;
 pub mod model;

@@ -39,9 +39,11 @@ fn json_has_one_line_a_filter_the_best_first() {
         assert!(number("reads_per_query") >= reads, "{row}");
         assert!(number("reads_per_query") >= number("rate"), "{row}");
         reads = number("reads_per_query");
-        let spec: twiceshy_filters::Spec =
-            row["spec"].as_str().expect("a spec").parse().expect("a filter");
-        assert_eq!(row["filter"], spec.label(), "what is pasted is what was meant");
+        if row["library"] == true {
+            let spec: twiceshy_filters::Spec =
+                row["spec"].as_str().expect("a spec").parse().expect("a filter");
+            assert_eq!(row["filter"], spec.label(), "what is pasted is what was meant");
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 use twiceshy_filters::Spec;
 
 use crate::contestant::Contestant;
+use crate::design::Design;
 
 pub mod deletion_timing;
 pub mod game;
@@ -57,7 +58,7 @@ pub enum Attack {
 /// make.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    spec: Spec,
+    design: Design,
     cells: u64,
     keys: u64,
     queries: u64,
@@ -68,27 +69,31 @@ impl Target {
     #[must_use]
     pub fn new(filter: &Contestant, keys: u64, ratio: f64) -> Self {
         let cells = filter.stats().cells as u64;
-        Target { spec: filter.filter_spec(), cells, keys, queries: queries(keys, ratio) }
+        Target { design: filter.design(), cells, keys, queries: queries(keys, ratio) }
     }
 
     /// A parameter of the filter; 1 where it has no such parameter.
     fn parameter(&self, name: &str) -> u32 {
-        self.spec.number(name).unwrap_or(1)
+        self.design.number(name).unwrap_or(1)
     }
 
     /// Fingerprints that a cell can hold for a key.
     fn selectors(&self) -> u32 {
-        let selectors = 1 << self.spec.number("s").unwrap_or(0);
-        if matches!(self.spec, Spec::Varying(_)) { selectors + 1 } else { selectors }
+        let selectors = 1 << self.design.number("s").unwrap_or(0);
+        if matches!(self.design, Design::Library(Spec::Varying(_))) {
+            selectors + 1
+        } else {
+            selectors
+        }
     }
 
     /// The number of hashes that the filter can choose from for a stored key: selectors, cells
     /// of a bin, or tables. Two for a filter without a choice, or without a limit.
     fn hashes(&self) -> u32 {
-        match self.spec {
-            Spec::Cyclic(_) | Spec::Varying(_) => self.selectors(),
-            Spec::Swapping(_) => self.parameter("b"),
-            Spec::Cuckooing(_) => self.parameter("k"),
+        match self.design.library() {
+            Some(Spec::Cyclic(_) | Spec::Varying(_)) => self.selectors(),
+            Some(Spec::Swapping(_)) => self.parameter("b"),
+            Some(Spec::Cuckooing(_)) => self.parameter("k"),
             _ => 2,
         }
     }

@@ -7,9 +7,12 @@
 //! not tried again (`retry=0`).
 
 use super::curves::{Curves, list, percent};
-use super::measure::{Curve, LOAD, cyclic, plain, point, rate, swapping};
+use super::measure::{
+    Curve, LOAD, adaptive_quotient, cached, cyclic, plain, point, rate, swapping,
+};
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
+use super::varying;
 use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::model::cell::Effort;
 use crate::model::popularity::Popularity;
@@ -51,7 +54,7 @@ const fn quick_absent(cell_bits: u32) -> f64 {
 /// So many keys fill whole bins of all filters here to a load of 0.95.
 const WHOLE_BINS: f64 = 38.0;
 
-const CAPPED: &str = "; a trial of more than 2 * 10^7 queries (quick: of 10^4 absent keys, with 12 \
+pub(super) const CAPPED: &str = "; a trial of more than 2 * 10^7 queries (quick: of 10^4 absent keys, with 12 \
                       or 16 bits 3 * 10^4) has fewer keys, and as many queries for each";
 
 /// Figures 1 to 7.
@@ -98,8 +101,8 @@ pub fn figures() -> Vec<Figure> {
                     16 bits a cell, with 12 bits only below A/S = 10, with 8 bits never.",
             x: X,
             y: Y,
-            points: varying,
-            verdict: better_in_long_cells,
+            points: varying::points,
+            verdict: varying::better_in_long_cells,
         },
         trace_figure(
             "acf-5",
@@ -137,13 +140,23 @@ fn trace_figure(
     Figure { id, title, source, claim, x: X, y: Y, points, verdict }
 }
 
-/// The filters of the paper, in cells of so many bits.
+/// The filters of the paper, in cells of so many bits, and in the same memory later ones.
 fn filters(cell_bits: u32) -> Vec<Curve> {
     let cyclic = [1, 2, 3].map(|selector_bits| cyclic(selector_bits, cell_bits));
-    [plain(cell_bits)].into_iter().chain(cyclic).chain([swapping(cell_bits)]).collect()
+    let paper = [plain(cell_bits)].into_iter().chain(cyclic).chain([swapping(cell_bits)]);
+    paper.chain(later(cell_bits)).collect()
 }
 
-fn ratios(setting: &Setting) -> &'static [f64] {
+/// No claim of the paper is about these.
+fn later(cell_bits: u32) -> [Curve; 2] {
+    [cached(cell_bits), adaptive_quotient(cell_bits)]
+}
+
+fn is_later(curve: &Curve) -> bool {
+    matches!(curve.name.as_str(), "cached" | "aqf")
+}
+
+pub(super) fn ratios(setting: &Setting) -> &'static [f64] {
     if setting.quick { QUICK_RATIOS } else { RATIOS }
 }
 
@@ -171,8 +184,9 @@ fn uniform(setting: &Setting, cell_bits: u32) -> Vec<Point> {
 
 /// Trials of a point. In 16 bits false positives are few: a quick run has more trials of the
 /// curves that a claim is about, and few of the others.
-fn trials(setting: &Setting, curve: &Curve, claimed: &[&str], more: u32) -> u32 {
-    setting.trials(match curve.spec.cell_bits() {
+pub(super) fn trials(setting: &Setting, curve: &Curve, claimed: &[&str], more: u32) -> u32 {
+    setting.trials(match curve.design.cell_bits() {
+        _ if is_later(curve) => 4,
         16 if claimed.contains(&curve.name.as_str()) => more,
         16 => 4,
         _ => 12,
@@ -180,7 +194,7 @@ fn trials(setting: &Setting, curve: &Curve, claimed: &[&str], more: u32) -> u32 
 }
 
 /// The rate of a filter on uniform queries.
-fn uniform_point(
+pub(super) fn uniform_point(
     setting: &Setting,
     panel: &str,
     curve: &Curve,
@@ -188,10 +202,10 @@ fn uniform_point(
     repeats: u32,
     trials: u32,
 ) -> Point {
-    let (spec, repeats) = (curve.spec, f64::from(repeats));
+    let (design, repeats) = (curve.design, f64::from(repeats));
     let keys = match setting.quick {
         true => {
-            let keys = QUICK_KEYS.min(quick_absent(spec.cell_bits()) / ratio);
+            let keys = QUICK_KEYS.min(quick_absent(design.cell_bits()) / ratio);
             (keys / WHOLE_BINS).floor() * WHOLE_BINS
         }
         false => KEYS.min((MOST_QUERIES / (ratio * repeats)).floor()),
@@ -199,45 +213,8 @@ fn uniform_point(
     let queries = Some((keys * ratio * repeats) as u64);
     let size = Size { keys: Some(keys as u64), ratio, queries, ..Size::default() };
     point(panel, &curve.name, ratio, trials, move |seed| {
-        rate(&spec, &Source::Uniform.workload(&size, seed)?, seed)
+        rate(&design, &Source::Uniform.workload(&size, seed)?, seed)
     })
-}
-
-const CELLS: [u32; 3] = [8, 12, 16];
-
-fn cell_panel(cell_bits: u32) -> String {
-    format!("{cell_bits} bits a cell")
-}
-
-/// Figure 4 has s = 2 and n_e = 100.
-fn varying(setting: &Setting) -> Vec<Point> {
-    const SELECTOR_BITS: u32 = 2;
-    // So that a quick run sees enough distinct collisions in 16 bits.
-    let repeats = if setting.quick { 10 } else { 100 };
-    let mut points = Vec::new();
-    for cell_bits in CELLS {
-        let varying = [1, 2, 3].map(|r| {
-            let f = cell_bits - SELECTOR_BITS;
-            Curve::new(&format!("varying:f={f},s={SELECTOR_BITS},r={r},k=4,b=1,retry=0"))
-                .named(varying_name(r))
-        });
-        let others = [plain(cell_bits), swapping(cell_bits)];
-        for curve in others.into_iter().chain(varying) {
-            // They differ by a third.
-            let [two, three] = [2, 3].map(varying_name);
-            let claimed = ["swapping", &two, &three];
-            let trials = trials(setting, &curve, &claimed, 48);
-            for &ratio in ratios(setting) {
-                let panel = cell_panel(cell_bits);
-                points.push(uniform_point(setting, &panel, &curve, ratio, repeats, trials));
-            }
-        }
-    }
-    points
-}
-
-fn varying_name(r: u32) -> String {
-    format!("varying, r = {r}")
 }
 
 fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
@@ -245,8 +222,8 @@ fn on_traces(setting: &Setting, cell_bits: u32) -> Vec<Point> {
     for traffic in Traffic::of(setting, &Trace::ALL) {
         for curve in filters(cell_bits) {
             let trials = setting.trials(match (curve.name.as_str(), cell_bits) {
-                // No claim is about it.
-                ("plain", _) => 4,
+                // No claim is about them.
+                ("plain" | "cached" | "aqf", _) => 4,
                 ("cyclic-1" | "swapping", 16) => 32,
                 (_, 16) => 24,
                 // Each of their points has to show by itself that it is below.
@@ -272,7 +249,7 @@ fn any(_: &str) -> bool {
 /// What the plain filter is expected to have is known exactly; what it has in a trial
 /// depends on the few keys that happen to collide, as each of them does so every time.
 fn expected_of_plain(cell_bits: u32) -> f64 {
-    plain(cell_bits).spec.first_pass_rate(LOAD)
+    plain(cell_bits).design.first_pass_rate(LOAD)
 }
 
 /// From some A/S below this on, the adaptive filters lose with 8 bits a cell.
@@ -383,49 +360,6 @@ fn gain_half_of_the_repeats(rows: &[Row]) -> Verdict {
              paper says about n_e/2 (here: within a factor of {ABOUT}){CAPPED}",
             percent(expected_of_plain(16)),
             texts.join(", ")
-        ),
-    }
-}
-
-fn better_in_long_cells(rows: &[Row]) -> Verdict {
-    enum Expected {
-        Better,
-        NotWorse,
-        Worse,
-    }
-    use Expected::{Better, NotWorse, Worse};
-    let end = f64::INFINITY;
-    // Cells, a range of A/S, and how the curves compare there by the paper.
-    let parts = [
-        (8, (0.0, end), "8 bits", Worse),
-        (12, (0.0, 10.0), "12 bits up to A/S = 10", NotWorse),
-        (12, (11.0, end), "12 bits above A/S = 10", Worse),
-        (16, (0.0, end), "16 bits", Better),
-    ];
-    let curves = Curves::new(rows);
-    let mut claims = Vec::new();
-    let mut texts = Vec::new();
-    for (cell_bits, (from, to), part, expected) in parts {
-        for r in [2, 3] {
-            let panel = cell_panel(cell_bits);
-            let level = |series: &str| curves.pooled(&panel, series, from, to);
-            let (Some(varying), Some(swapping)) = (level(&varying_name(r)), level("swapping"))
-            else {
-                continue;
-            };
-            claims.push(match expected {
-                Better => varying.below(swapping),
-                NotWorse => Seen::unless(swapping.clearly_below(varying)),
-                Worse => swapping.below(varying),
-            });
-            texts.push(format!("{} with {part}, r = {r}", varying.over(swapping)));
-        }
-    }
-    Verdict {
-        seen: Seen::all(claims),
-        text: format!(
-            "the rate with varying ranges, in swapping filter's rates: {}{CAPPED}",
-            texts.join("; ")
         ),
     }
 }

@@ -62,9 +62,9 @@ fn rounds(setting: &Setting) -> Vec<Point> {
         let panel = format!("|Q| = {ratio} |S|");
         for curve in &curves {
             for round in ROUNDS {
-                let spec = curve.spec;
+                let design = curve.design;
                 let trial = move |seed| {
-                    let mut filter = empty(&spec, keys)?;
+                    let mut filter = empty(&design, keys)?;
                     let outcome = attack(&mut filter, keys as u64, ratio, seed)?;
                     Ok(rate_of(outcome.rounds.get(round as usize - 1).copied()))
                 };
@@ -82,7 +82,8 @@ fn rounds(setting: &Setting) -> Vec<Point> {
 }
 
 fn adversary(setting: &Setting) -> Vec<Point> {
-    let others = ["telescoping:f=8,spent=reseed", "telescoping:f=8", "line:f=9"].map(Curve::new);
+    let others =
+        ["telescoping:f=8,spent=reseed", "telescoping:f=8", "line:f=9", "aqf:f=8"].map(Curve::new);
     let curves = brooms().into_iter().chain(others);
     curves
         .flat_map(|curve| adversarial_curve(setting, "adversary", &curve, QUICK_TRIALS, largest))

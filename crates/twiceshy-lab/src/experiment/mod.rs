@@ -1,6 +1,6 @@
 //! The figures of the papers: lists of points, seed in, rows out.
 //!
-//! One file per paper. What they share: `measure` plays a workload, `traces` are
+//! One file per paper, or figure. What they share: `measure` plays a workload, `traces` are
 //! the papers' packet traces, `curves` reads rows for a verdict, `significance` says how
 //! likely a difference is by chance.
 
@@ -12,6 +12,7 @@ mod support;
 mod telescoping;
 mod throughput;
 mod traces;
+mod varying;
 
 pub mod curves;
 pub mod runner;

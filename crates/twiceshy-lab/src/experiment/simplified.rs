@@ -88,7 +88,8 @@ fn failures(setting: &Setting) -> Vec<Point> {
         for f in FINGERPRINTS {
             let curve = Curve::new(&which.spec(f)).named(fingerprint_name(f));
             for &load in LOADS {
-                let (spec, panel) = (curve.spec, which.panel(cells));
+                let spec = curve.design.library().expect("a filter of the library");
+                let panel = which.panel(cells);
                 points.push(point(&panel, &curve.name, load, setting.trials(4), move |seed| {
                     let mut failed = 0;
                     for table in 0..tables {

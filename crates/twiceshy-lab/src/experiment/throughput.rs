@@ -8,13 +8,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use twiceshy_filters::{Digest, Spec};
+use twiceshy_filters::Digest;
 
 use super::curves::Curves;
 use super::measure::{Curve, Failure, empty, point};
 use super::significance::Estimate;
 use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::contestant::Contestant;
+use crate::design::Design;
 use crate::random::hasher;
 use crate::workload::ActiveSet;
 
@@ -60,9 +61,9 @@ fn throughput(setting: &Setting) -> Vec<Point> {
     for (panel, measure) in [(INSERTIONS, insertions as Measure), (QUERIES, queries)] {
         for curve in SPECS.map(Curve::new) {
             for &load in scale.loads {
-                let spec = curve.spec;
+                let design = curve.design;
                 points.push(point(panel, &curve.name, load, setting.trials(4), move |seed| {
-                    measure(&spec, scale, load, seed)
+                    measure(&design, scale, load, seed)
                 }));
             }
         }
@@ -70,14 +71,14 @@ fn throughput(setting: &Setting) -> Vec<Point> {
     points
 }
 
-type Measure = fn(&Spec, Scale, f64, u64) -> Result<f64, Failure>;
+type Measure = fn(&Design, Scale, f64, u64) -> Result<f64, Failure>;
 
-fn insertions(spec: &Spec, scale: Scale, load: f64, seed: u64) -> Result<f64, Failure> {
-    fill(spec, scale, load, seed).map(|(_, speed)| speed)
+fn insertions(design: &Design, scale: Scale, load: f64, seed: u64) -> Result<f64, Failure> {
+    fill(design, scale, load, seed).map(|(_, speed)| speed)
 }
 
-fn queries(spec: &Spec, scale: Scale, load: f64, seed: u64) -> Result<f64, Failure> {
-    let (mut filter, _) = fill(spec, scale, load, seed)?;
+fn queries(design: &Design, scale: Scale, load: f64, seed: u64) -> Result<f64, Failure> {
+    let (mut filter, _) = fill(design, scale, load, seed)?;
     let hasher = hasher(seed);
     let keys = ActiveSet::new(ActiveSet::TELESCOPING, seed).take(scale.queries as usize);
     let digests: Vec<Digest> = keys.map(|key| hasher.digest(key.to_le_bytes())).collect();
@@ -92,12 +93,12 @@ fn queries(spec: &Spec, scale: Scale, load: f64, seed: u64) -> Result<f64, Failu
 
 /// A filter with numbered keys, and how fast it took them. The active set's keys
 /// are hashes of 64 bits, which small numbers are not.
-fn fill(spec: &Spec, scale: Scale, load: f64, seed: u64) -> Result<(Contestant, f64), Failure> {
+fn fill(design: &Design, scale: Scale, load: f64, seed: u64) -> Result<(Contestant, f64), Failure> {
     const MOST: f64 = 0.95;
     let hasher = hasher(seed);
     let digests: Vec<Digest> =
         (0..(scale.slots * load) as u64).map(|key| hasher.digest(key.to_le_bytes())).collect();
-    let mut filter = empty(spec, (scale.slots * MOST) as usize)?;
+    let mut filter = empty(design, (scale.slots * MOST) as usize)?;
     let start = Instant::now();
     for &digest in &digests {
         filter.insert(digest)?;

@@ -107,9 +107,9 @@ impl Traffic {
         ratio: f64,
         trials: u32,
     ) -> Point {
-        let (traffic, spec, quick) = (self.clone(), curve.spec, setting.quick);
+        let (traffic, design, quick) = (self.clone(), curve.design, setting.quick);
         point(panel, &curve.name, ratio, trials, move |seed| {
-            rate(&spec, &traffic.workload(ratio, quick, seed)?, seed)
+            rate(&design, &traffic.workload(ratio, quick, seed)?, seed)
         })
     }
 
@@ -123,14 +123,15 @@ impl Traffic {
         ratio: f64,
     ) -> Point {
         let (traffic, quick) = (self.clone(), setting.quick);
-        let (spec, against) = (curve.spec, against.spec);
+        let (design, against) = (curve.design, against.design);
         let series = format!("{}, {}", curve.name, self.name());
         point(panel, series, ratio, setting.trials(8), move |seed| {
             let workload = traffic.workload(ratio, quick, seed)?;
             // One more on both sides, so that there is a ratio where there are no
             // false positives.
             let least = 1.0 / workload.len() as f64;
-            let (rate, against) = (rate(&spec, &workload, seed)?, rate(&against, &workload, seed)?);
+            let (rate, against) =
+                (rate(&design, &workload, seed)?, rate(&against, &workload, seed)?);
             Ok((rate.value + least) / (against.value + least))
         })
     }

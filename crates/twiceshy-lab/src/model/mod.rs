@@ -10,6 +10,8 @@
 //! | [`telescoping`] | selectors, their entropy and code, spent blocks | Lee et al. 4 |
 //! | [`extension`] | the same for extensions | Lee et al. 5, C.4 |
 //! | [`broom`] | space and sizes | Bender et al. 4, 5 |
+//! | [`cache`] | a static filter with a cache, for streams of any length | Che et al. |
+//! | [`adaptive_quotient`] | fingerprints that are extended until slots are spent | Wen et al. |
 //! | [`drift`] | how far the windows of a line filter drift | `docs/line-filter.md` |
 //! | [`information`] | the least memory of any filter | |
 //!
@@ -26,8 +28,10 @@
 //! | [`sweep`] | a broom filter that rehashes as it adapts, as a mean field |
 //! | [`poisson`] | Poisson numbers |
 
+pub mod adaptive_quotient;
 pub mod block;
 pub mod broom;
+pub mod cache;
 pub mod cell;
 pub mod cost;
 pub mod cuckooing;

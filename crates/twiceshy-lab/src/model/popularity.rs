@@ -72,6 +72,13 @@ impl Popularity {
         self.mean_of(|asked| asked.none(part))
     }
 
+    /// Queries for a random key, on average, that come after a part of the stream in which it was
+    /// not asked. As many come after the whole of a window of that length in which it was not.
+    #[must_use]
+    pub fn late(&self, part: f64) -> f64 {
+        self.mean_of(|asked| asked.mean() * asked.late(part))
+    }
+
     /// The mean over all keys.
     fn mean_of(&self, function: impl Fn(Asked) -> f64) -> f64 {
         let Some(zipf) = &self.zipf else { return function(Asked::Times(self.repeats)) };
@@ -104,6 +111,21 @@ impl Asked {
         match self {
             Asked::Times(times) => (1.0 - part).powf(*times),
             Asked::Poisson(mean) => (-mean * part).exp(),
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        match self {
+            Asked::Times(mean) | Asked::Poisson(mean) => *mean,
+        }
+    }
+
+    /// The probability that a query comes after a part of the stream, and no other in it.
+    fn late(&self, part: f64) -> f64 {
+        match self {
+            // The query itself is one of those that are not in it.
+            Asked::Times(_) => self.none(part),
+            Asked::Poisson(_) => (1.0 - part) * self.none(part),
         }
     }
 }
@@ -195,6 +217,16 @@ mod tests {
             let exact = sum / f64::from(keys);
             assert!((ours / exact - 1.0).abs() < 1e-3, "{part}: {ours}, not {exact}");
         }
+    }
+
+    /// Four queries all come after 0.3 with probability 0.7^4, and are then all late; by Poisson
+    /// draws of mean 4, 2.8 do on average, where none came before.
+    #[test]
+    fn late_queries_follow_a_part_without_any() {
+        let four = Popularity::equal(4.0).late(0.3);
+        assert!((four - 4.0 * 0.7_f64.powi(4)).abs() < 1e-12, "{four}");
+        let poisson = Popularity::zipf(1000.0, 0.0, 4.0).late(0.3);
+        assert!((poisson / (2.8 * (-1.2_f64).exp()) - 1.0).abs() < 1e-3, "{poisson}");
     }
 
     /// Of 10^5 keys with four queries, the first and the second query after 0.3: by

@@ -11,12 +11,11 @@
 pub mod hostile;
 pub mod predict;
 
-use serde::Serialize;
-use twiceshy_filters::AnyFilter;
-
+use crate::design::Design;
 use crate::entrants::{self, Entrant};
+use serde::Serialize;
 
-use predict::{Stream, predict};
+use predict::{Built, Stream};
 
 /// What to plan for.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +65,8 @@ pub struct Choice {
     pub reads_per_query: f64,
     /// Whether it adapts.
     pub adapts: bool,
+    /// Whether it is a filter of the library; others are there to compare them with.
+    pub library: bool,
     /// Distinct queries per key with which an adversary breaks it; `None` for more than
     /// 8192 or never, or if there is no adversary.
     pub breaks_at: Option<f64>,
@@ -86,12 +87,10 @@ pub struct Plan {
 /// simplified filter comes in whole subtables: to a twentieth).
 const SIZED_KEYS: usize = 1 << 20;
 
-/// Predicts every filter of the library that fits. The whitelist baseline has no spec and is
-/// left out.
+/// Predicts every filter that fits, but for the whitelist, which has no model.
 #[must_use]
 pub fn plan(question: &Question) -> Plan {
-    let entrants: Vec<Entrant> =
-        entrants::all().into_iter().filter(|entrant| !entrant.whitelist).collect();
+    let entrants: Vec<Entrant> = entrants::all().into_iter().filter(is_modelled).collect();
     // Each has its own seed: the order in which they finish changes nothing.
     let predicted: Vec<Result<Choice, twiceshy_filters::Error>> = std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -123,6 +122,10 @@ pub fn plan(question: &Question) -> Plan {
     Plan { choices, left_out, advice }
 }
 
+fn is_modelled(entrant: &Entrant) -> bool {
+    !matches!(entrant.design, Design::Whitelist(_))
+}
+
 impl Choice {
     /// Whether it holds against an adversary with so many queries.
     #[must_use]
@@ -133,32 +136,34 @@ impl Choice {
 
 fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Choice> {
     let keys = question.keys.min(SIZED_KEYS);
-    let filter: AnyFilter = entrant.spec.build_within(keys, question.bits)?;
-    let (spec, stats) = (filter.spec(), filter.stats());
+    let filter = entrant.build_within(keys, question.bits)?;
+    let (design, stats) = (filter.design(), filter.stats());
+    let load = keys as f64 / stats.cells as f64;
+    let built = Built { design, load, cached: filter.cached_keys() as f64 / keys as f64 };
     drop(filter);
     // It was sized for fewer keys than there will be.
-    spec.check_capacity(question.keys)?;
-    let load = keys as f64 / stats.cells as f64;
-    let first_pass_rate = spec.first_pass_rate(load);
+    design.base().map_or(Ok(()), |spec| spec.check_capacity(question.keys))?;
+    let first_pass_rate = design.first_pass_rate(load);
     let mut choice = Choice {
         rank: 0,
-        filter: spec.label(),
-        spec: spec.to_string(),
+        filter: design.label(),
+        spec: design.to_string(),
         bits_per_key: stats.bits as f64 / keys as f64,
         load,
         first_pass_rate,
         rate: 0.0,
         reads_per_query: 0.0,
-        adapts: spec.adapts(),
+        adapts: design.adapts(),
+        library: design.library().is_some(),
         breaks_at: None,
     };
-    let prediction = predict(&spec, load, &question.stream);
+    let prediction = built.predict(&question.stream);
     choice.rate = prediction.rate;
     choice.reads_per_query = prediction.reads;
     if question.hostile {
-        choice.breaks_at = hostile::breaks_at(&spec, question.keys as f64, load);
+        choice.breaks_at = hostile::breaks_at(&built, question.keys as f64);
         let survives = choice.survives(question);
-        let sustained = if survives { hostile::sustained(&spec, load) } else { 1.0 };
+        let sustained = if survives { hostile::sustained(&built) } else { 1.0 };
         choice.reads_per_query = prediction.reads / prediction.rate * sustained;
         choice.rate = sustained;
     }
@@ -280,7 +285,9 @@ mod tests {
             assert_eq!(choice.rate, 1.0, "{choice:?}");
         }
         let fallen = |name: &str| plan.choices.iter().any(|c| c.filter == name && c.rate == 1.0);
-        assert!(fallen("telescoping") && fallen("plain-full") && fallen("cyclic-1"), "{plan:?}");
+        for name in ["telescoping", "plain-full", "cyclic-1", "cached", "aqf"] {
+            assert!(fallen(name), "{name}: {plan:?}");
+        }
     }
 
     /// A guard's default has to hold against all queries.
@@ -292,6 +299,9 @@ mod tests {
         for absent in [1.0, 10.0, 100.0, 1000.0] {
             let plan = plan(&question(bits, absent, 10.0, true));
             let guards = |choice: &&Choice| {
+                if !choice.library {
+                    return false;
+                }
                 let spec = choice.spec.parse().expect("what it printed itself");
                 let options = GuardOptions::default().spec(spec);
                 Guard::open(MemoryStore::default(), KeyHasher::random(), &options).is_ok()

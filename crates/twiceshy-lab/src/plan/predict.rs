@@ -1,4 +1,4 @@
-//! What a filter of the library does in a stream of queries for absent keys.
+//! What a filter does in a stream of queries for absent keys.
 //!
 //! | kind | model |
 //! | --- | --- |
@@ -9,6 +9,8 @@
 //! | telescoping, uncompressed, extension | [`block`](crate::model::block) |
 //! | broom | [`sweep`] |
 //! | line | [`line`](crate::model::line) |
+//! | cached | [`cache`](crate::model::cache) |
+//! | aqf | [`adaptive_quotient`](crate::model::adaptive_quotient) |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/lab/models.rs` compares them with the filters.
@@ -16,14 +18,15 @@
 use twiceshy_filters::Spec;
 use twiceshy_filters::internals::block_code;
 
+use crate::design::Design;
 use crate::model::block::{Block, SlotStates};
 use crate::model::cell::{Arrivals, Cycle, Effort, estimate};
-use crate::model::cuckooing;
 use crate::model::cyclic::joint;
 use crate::model::line::Lines;
 use crate::model::popularity::Popularity;
 use crate::model::swapping::Swapping;
 use crate::model::sweep::{self, Quotients};
+use crate::model::{adaptive_quotient, cache, cuckooing};
 use crate::random::rng;
 
 /// A stream of queries for absent keys.
@@ -45,10 +48,43 @@ pub struct Prediction {
     pub reads: f64,
 }
 
+/// A filter as it was built.
+#[derive(Clone, Copy, Debug)]
+pub struct Built {
+    /// What it is.
+    pub design: Design,
+    /// Keys for each cell.
+    pub load: f64,
+    /// Refuted keys that its cache holds, for each stored key.
+    pub cached: f64,
+}
+
+impl Built {
+    /// What it does in a stream.
+    ///
+    /// # Panics
+    /// As [`predict`], and for a whitelist, which is not modelled.
+    #[must_use]
+    pub fn predict(&self, stream: &Stream) -> Prediction {
+        let Stream { absent, popularity } = stream;
+        let rate = match &self.design {
+            Design::Library(spec) => return predict(spec, self.load, stream),
+            Design::Cached { base, .. } => {
+                cache::rate(base.first_pass_rate(self.load), self.cached, *absent, popularity)
+            }
+            Design::AdaptiveQuotient(shape) => {
+                adaptive_quotient::rate(shape, self.load, *absent, popularity)
+            }
+            Design::Whitelist(_) => panic!("a whitelist is not modelled"),
+        };
+        Prediction { rate, reads: rate }
+    }
+}
+
 /// Everything random in a prediction comes from this.
 const SEED: u64 = 1;
 
-/// What a filter at this load does.
+/// What a filter of the library does at this load.
 ///
 /// # Panics
 /// For filters with more than 64 selectors, or bins of more than 8 cells that swap:

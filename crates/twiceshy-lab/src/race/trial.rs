@@ -77,6 +77,8 @@ pub struct Row {
     /// False positives that it adapted to.
     adaptations: u64,
     rebuilds: u64,
+    /// False positives that it had no room to adapt to, where it counts them.
+    pub refused: u64,
     /// Mean time of an insertion, its remote's included.
     pub insert_ns: f64,
     /// Mean time of a query in the first pass.
@@ -213,6 +215,7 @@ pub fn run(entrant: &Entrant, bits: f64, course: &Course, watch: &dyn Watch) -> 
         remote_reads,
         adaptations: stats.adaptations,
         rebuilds: stats.rebuilds,
+        refused: filter.refused(),
         insert_ns: mean_ns(inserting, course.keys()),
         query_ns: mean_ns(querying, course.negatives()),
         adapt_ns: (stream.false_positives != 0)

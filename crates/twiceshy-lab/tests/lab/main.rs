@@ -1,6 +1,7 @@
 //! The lab through its public names, in one binary: it links once.
 
 mod attacks;
+mod baselines;
 mod captures;
 mod games;
 mod key_files;

@@ -17,6 +17,9 @@ use crate::keys::{KEY, missing, stored};
 /// that a hash table leaves. What is in use takes twice as much or more.
 const CACHE_ENTRY: u64 = 24;
 
+/// One byte in so many is the cache's, where a Bloom filter has one beside it.
+const MOKA_SHARE: u64 = 10;
+
 /// Who attacks.
 #[derive(Clone, Copy)]
 pub enum Attacker {
@@ -102,6 +105,22 @@ pub fn table(directory: &Path, keys: u64, queries: u64) -> Outcome {
     });
     row("fastbloom", bytes, queries, || {
         Ok(Box::new(|key| if bloom.contains(&key) { read(key) } else { Ok(0) }))
+    })?;
+    row("fastbloom and moka", bytes, queries, || {
+        let share = bytes / MOKA_SHARE;
+        let bits = (bytes - share) as usize * 8;
+        let mut bloom = BloomFilter::with_num_bits(bits).expected_items(keys as usize);
+        (0..keys).for_each(|index| {
+            bloom.insert(&stored(index));
+        });
+        let refuted = moka::sync::Cache::new(share / CACHE_ENTRY);
+        Ok(Box::new(move |key| {
+            if !bloom.contains(&key) || refuted.get(&key).is_some() {
+                return Ok(0);
+            }
+            refuted.insert(key, ());
+            read(key)
+        }))
     })?;
     row("a cache of misses", bytes, queries, || {
         let mut misses = Misses::within(bytes);

@@ -161,6 +161,11 @@ impl fmt::Display for Printed<'_> {
             if let Some(space) = rows[0].space_beside_the_fingerprints() {
                 writeln!(f, "{}: {space}", rows[0].name)?;
             }
+            let refused: u64 = rows.iter().map(|row| row.refused).sum();
+            if refused > 0 {
+                let (name, refused) = (&rows[0].name, count(refused));
+                writeln!(f, "{name}: full, no room to adapt to {refused} false positives")?;
+            }
         }
         Ok(())
     }
