@@ -87,7 +87,7 @@ impl Packed {
 
     /// The first [`Packed::AT_ONCE`] bits from a cell on. Higher bits are arbitrary.
     #[inline]
-    pub(crate) fn word_at(&self, index: usize) -> u64 {
+    pub(crate) fn load_from(&self, index: usize) -> u64 {
         debug_assert!(index < self.len, "cell {index} of {}", self.len);
         let at = index * self.width as usize;
         self.bytes.load(at / 8) >> (at % 8)

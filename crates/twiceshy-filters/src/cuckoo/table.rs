@@ -173,7 +173,7 @@ impl Table {
             (self.cells.width(), (self.part.bits() / self.cells.width()) as usize);
         cells.clone().step_by(at_once).find_map(|first| {
             let count = (cells.end - first).min(at_once) as u32;
-            let zeros = self.part.zeros(self.cells.word_at(first) ^ pattern);
+            let zeros = self.part.zeros(self.cells.load_from(first) ^ pattern);
             let marks = zeros & low_bits(count * width);
             (marks != 0).then(|| first + self.part.first(marks) as usize)
         })
