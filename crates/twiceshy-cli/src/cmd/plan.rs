@@ -200,8 +200,8 @@ impl Args {
             count(absent),
             plan.advice
         )?;
-        // The lab's own filters are there to compare with.
-        let Some(best) = plan.choices.iter().find(|choice| choice.library) else { return Ok(()) };
+        let best = plan.choices.iter().find(|choice| choice.library);
+        let best = best.expect("a plan has a filter of the library, or nothing");
         let which = if best.rank == 1 { "" } else { ", the best of the library" };
         writeln!(
             out,

@@ -104,6 +104,10 @@ pub fn plan(question: &Question) -> Plan {
             Err(error) => left_out.push((entrant.name, error.to_string())),
         }
     }
+    // The others are only there to compare with.
+    if !choices.iter().any(|choice| choice.library) {
+        choices.clear();
+    }
     choices.sort_by(|a, b| {
         let reads = a.reads_per_query.total_cmp(&b.reads_per_query);
         // Of the broken, and of equals, the last to break; then the smaller.
