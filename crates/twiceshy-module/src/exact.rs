@@ -15,9 +15,13 @@ use twiceshy_filters::{DigestFilter as _, Error, Params as _, Result};
 const RATES: [(u32, f64); 5] =
     [(9, 0.0020), (10, 0.000_91), (11, 0.000_41), (12, 0.000_19), (16, 0.000_009_6)];
 
-/// The bytes by which an addition lets the digests grow, and some more. Now and then one takes
-/// more at once, where a branch doubles; that is seen when the size is measured again.
+/// The bytes by which an addition lets the digests grow, and some more.
 const PER_ADDITION: usize = 3 * size_of::<Digest>();
+
+/// Now and then one takes more at once, where a branch doubles: up to this share of all bytes, and
+/// up to room for 8 digests in each of the 2,048 leaves of the largest branch, and their places.
+const DOUBLING_SHARE: usize = 8;
+const DOUBLING_MOST: usize = 2048 * (8 * size_of::<Digest>() + 32);
 
 #[derive(Clone)]
 pub struct Exact {
@@ -84,7 +88,8 @@ impl Exact {
 
     /// Whether it may take so many bytes more.
     fn has_room(&mut self, more: usize, most_bytes: usize) -> bool {
-        let rest = size_of::<Self>() + self.filter.stats().bits / 8 + more;
+        let doubling = (self.measured / DOUBLING_SHARE).min(DOUBLING_MOST);
+        let rest = size_of::<Self>() + self.filter.stats().bits / 8 + doubling + more;
         if rest + self.measured + self.changes * PER_ADDITION <= most_bytes {
             return true;
         }
@@ -199,8 +204,8 @@ mod tests {
         const MOST: usize = 4 << 20;
         let mut exact = Exact::new(KeyHasher::random(), 0.004, 100, true).expect("a filter");
         let first = fill(&mut exact, 0, MOST);
-        // The next growth would need twice the filter; the digests grow by branches.
-        assert!((MOST * 3 / 4..MOST * 17 / 16).contains(&exact.bytes()), "{}", exact.bytes());
+        // The next growth would need twice the filter, and a branch may double.
+        assert!((MOST * 2 / 3..=MOST).contains(&exact.bytes()), "{}", exact.bytes());
         let digest = |number: u64, exact: &Exact| exact.hasher.digest(number.to_le_bytes());
         // What is stored may be added again, and what is not may not.
         let again = digest(0, &exact);

@@ -22,11 +22,12 @@ def test_memory_usage_is_what_the_server_allocates(new_server, remote):
 
     before = used()
     fill(db, "f", 100_000, remote, 0.002, 100_000)
-    taken = used() - before
     reported = db.memory_usage("f")
     assert reported == pytest.approx(info(db, "f")["Bytes"], rel=0.01, abs=300)
-    # The allocator rounds up.
-    assert 0.9 < reported / taken < 1.1, (reported, taken)
+    # jemalloc's size classes are up to a quarter apart, and it rounds up. The buffers of the
+    # connection before go a moment later.
+    wait_until(lambda: 0.8 < reported / (used() - before) < 1.1, what=f"{reported} bytes in use")
+    taken = used() - before
     db.delete("f")
     wait_until(lambda: used() - before < taken / 20, what="giving the memory back")
     db.execute_command("AF.ADD", "small", "a")

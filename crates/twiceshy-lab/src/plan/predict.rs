@@ -9,8 +9,8 @@
 //! | telescoping, uncompressed, extension | [`block`](crate::model::block) |
 //! | broom | [`sweep`] |
 //! | line | [`line`](crate::model::line) |
-//! | cached | [`cache`](crate::model::cache) |
-//! | aqf | [`adaptive_quotient`](crate::model::adaptive_quotient) |
+//! | cached | [`cache`] |
+//! | aqf | [`adaptive_quotient`] |
 //!
 //! Sampled to 1 % of the rate. Beside that error the models leave out what binds
 //! cells and bins together; `tests/lab/models.rs` compares them with the filters.
