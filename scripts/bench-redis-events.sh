@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What `serve --follow` costs a Redis server, and what it takes off it: the figures of
-# docs/redis.md, medians of three rounds. Needs what scripts/servers.sh installs, and four minutes.
+# docs/guide/redis.md, medians of three rounds. Needs what scripts/servers.sh installs, and four minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p twiceshy-cli

@@ -15,7 +15,7 @@
 //! | `docs.rs`, `options.rs`, `errors.rs` | what clients and operators read and write |
 //! | `server.rs`, `allocator.rs` | the server's API (with `kind.rs`, all `unsafe` there is) |
 //!
-//! `docs/module.md` is the manual.
+//! `docs/guide/module.md` is the manual.
 
 mod allocator;
 mod commands;

@@ -28,7 +28,10 @@ def test_examples_of_the_filter():
         assert runner.run(test).failed == 0
 
 
-@pytest.mark.parametrize("readme", [ROOT / "README.md", PACKAGE / "README.md"], ids=str)
+READMES = [ROOT / "README.md", ROOT / "docs/guide/python.md", PACKAGE / "README.md"]
+
+
+@pytest.mark.parametrize("readme", READMES, ids=str)
 def test_examples_of_the_readmes(readme, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)

@@ -17,8 +17,3 @@ pub use store::{Error, Result};
 #[cfg(feature = "redb")]
 #[doc(inline)]
 pub use store::{open, open_sidecar};
-
-/// The examples of the repository's README, which is not part of the package.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExamples;

@@ -49,7 +49,7 @@ use upstream::UpstreamArgs;
 /// SETEX, SETNX, GETDEL, INCR, DECR, EXPIRE, TTL, TYPE, STRLEN, GETRANGE and UNLINK. If you
 /// write to that store directly, send TS.ADDED KEY before each insert; otherwise the key reads as
 /// missing until the next resync. Send TS.REMOVED KEY after each delete. With --follow the server
-/// learns of changes from the store itself, and neither is needed (docs/following.md).
+/// learns of changes from the store itself, and neither is needed (docs/guide/postgresql.md).
 ///
 /// For TLS to that store use rediss://... or postgres://...?sslmode=require. The server
 /// always verifies the certificate and its host name, so require means what verify-full

@@ -38,14 +38,14 @@ impl Process {
     /// is ready.
     pub fn start(directory: &Path, flags: &str) -> Process {
         let listen = if flags.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
-        Self::run(command(directory, &format!("{listen} {flags}")))
+        Self::started(command(directory, &format!("{listen} {flags}")))
     }
 
     /// [`Process::start`] with so many threads, whatever the machine has.
     pub fn start_on(directory: &Path, flags: &str, threads: usize) -> Process {
         let mut command = command(directory, &format!("--listen 127.0.0.1:0 {flags}"));
         command.env("TOKIO_WORKER_THREADS", threads.to_string());
-        Self::run(command)
+        Self::started(command)
     }
 
     /// [`Process::start`] by another program, "nohup" say, which becomes the server.
@@ -54,10 +54,11 @@ impl Process {
         let mut command = Command::new(program);
         command.arg(served.get_program()).args(served.get_args()).stdout(Stdio::null());
         command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
-        Self::run(command)
+        Self::started(command)
     }
 
-    fn run(mut command: Command) -> Process {
+    /// Starts a server by its whole command line, and waits until it is ready.
+    pub fn started(mut command: Command) -> Process {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut text = String::new();

@@ -11,7 +11,7 @@ use crate::harness::{Running, options, postgres, redis, table};
 use crate::upstreams::{PostgresServer, RedisServer, eventually};
 
 /// The manual, whose table defines every figure.
-const MANUAL: &str = include_str!("../../../../docs/server.md");
+const MANUAL: &str = include_str!("../../../../docs/guide/operating.md");
 
 /// A number of TS.STATS, after it was found to be the same in INFO and in `/metrics`. A second
 /// may end meanwhile, after which the store is asked again whether it is up.

@@ -38,7 +38,7 @@ const MISSING: &str = "is missing; install it with scripts/servers.sh";
 /// Not one of those that the system gives to whoever connects somewhere (32768 and
 /// above). Another test may take it before its owner does: unlikely, and then a test
 /// fails.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let seed = process::id() as u16;
     let ports = std::iter::repeat_with(|| {
