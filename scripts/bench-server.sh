@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `twiceshy serve` beside a Redis on this machine, driven by redis-benchmark:
 # look-ups of keys that are stored and that are not, pipelined and not, and writes.
-# Prints the tables of docs/benchmarks.md: medians of ROUNDS rounds, in each of
+# Prints the tables of docs/benchmarks/server.md: medians of ROUNDS rounds, in each of
 # which both are asked by turns.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,4 +1,4 @@
-"""The module beside a set, a missing key and valkey-bloom: the tables of docs/benchmarks.md.
+"""The module beside a set, a missing key and valkey-bloom: the tables of docs/benchmarks/module.md.
 
     python bench.py --server valkey-server --twiceshy libtwiceshy_module.so --bloom libvalkey_bloom.so
 

@@ -20,7 +20,8 @@ fn documents() -> Vec<String> {
 /// The targets of a document's links and pictures.
 fn targets(document: &str) -> Vec<String> {
     let prose = prose(document);
-    let inline = prose.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_string()));
+    let inline =
+        prose.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0.to_string()));
     let sources = ["src=\"", "srcset=\"", "href=\""].into_iter().flat_map(|attribute| {
         prose.split(attribute).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_string()))
     });
@@ -50,7 +51,8 @@ fn broken(document: &str, target: &str) -> Option<String> {
     if !root().join(&file).exists() {
         return Some(format!("{document}: {target}: no such file"));
     }
-    let known = anchor.is_empty() || anchors(&read(&file.to_string_lossy())).iter().any(|it| it == anchor);
+    let known =
+        anchor.is_empty() || anchors(&read(&file.to_string_lossy())).iter().any(|it| it == anchor);
     (!known).then(|| format!("{document}: {target}: no such heading"))
 }
 

@@ -55,6 +55,7 @@ fn every_log_line_is_explained() {
 
 #[test]
 fn messages_are_found() {
-    let source = "info!(a = 1, \"one\");\nwarn!(\n  %b,\n  \"two \\\n   more\",\n);\nmy_info!(\"no\");";
+    let source =
+        "info!(a = 1, \"one\");\nwarn!(\n  %b,\n  \"two \\\n   more\",\n);\nmy_info!(\"no\");";
     assert_eq!(messages(source), ["one", "two \\\n   more"]);
 }

@@ -60,7 +60,9 @@ impl Page {
                 "sql" => {
                     let postgres = self.postgres.as_ref().expect("a database");
                     for statement in statements(&block.text) {
-                        postgres.try_sql(&statement).unwrap_or_else(|error| panic!("{place}: {error}"));
+                        postgres
+                            .try_sql(&statement)
+                            .unwrap_or_else(|error| panic!("{place}: {error}"));
                     }
                 }
                 _ => (),

@@ -16,7 +16,7 @@ pub enum Remote {
     Memory,
 }
 
-/// Bytes per key of the set of digests in memory: 590 MB with 3 * 10^7 keys (docs/benchmarks.md).
+/// Bytes per key of the set of digests in memory: 590 MB with 3 * 10^7 keys (docs/notebook.md).
 const SET_BYTES: f64 = 19.7;
 
 /// The exact kind: a line filter, as the other one is by default.

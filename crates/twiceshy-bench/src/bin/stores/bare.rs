@@ -65,11 +65,20 @@ pub struct BareFjall {
 }
 
 impl BareFjall {
-    pub fn filled(path: &Path, keys: u64, filters: bool, cache: usize) -> Outcome<Self> {
+    /// With its usual filters, unless told otherwise.
+    pub fn filled(
+        path: &Path,
+        keys: u64,
+        filters: Option<FilterPolicy>,
+        cache: usize,
+    ) -> Outcome<Self> {
         let database = fjall::Database::builder(path).cache_size(cache as u64).open()?;
         let records = database.keyspace("records", || {
             let options = KeyspaceCreateOptions::default();
-            if filters { options } else { options.filter_policy(FilterPolicy::disabled()) }
+            match &filters {
+                Some(policy) => options.filter_policy(policy.clone()),
+                None => options,
+            }
         })?;
         in_batches(keys, |range| {
             let mut batch = database.batch();

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
+use fjall::config::FilterPolicy;
 use twiceshy::store::{Durability, Engine, Fjall, GuardedStore, Options, Redb};
 use twiceshy_filters::Spec;
 
@@ -33,6 +34,7 @@ pub fn guarded_by<E: Engine>(
     let store = Options::default()
         .spec(filter)
         .capacity(keys as usize)
+        .shard_bits(shard_bits(keys))
         .durability(Durability::Process)
         .cache(cache)
         .open::<E>(directory)?;
@@ -42,6 +44,12 @@ pub fn guarded_by<E: Engine>(
         Ok(())
     })?;
     Ok(store)
+}
+
+/// 64 shards, or fewer where they would have less than 4,096 keys: each has a last block that is
+/// not full.
+fn shard_bits(keys: u64) -> u32 {
+    (keys >> 12).max(1).ilog2().min(6)
 }
 
 /// With caches of this many bytes each, `fjall` beside `redb` or not, and a guarded `redb` for
@@ -54,11 +62,11 @@ pub fn table(directory: &Path, keys: u64, cache: usize, fjall: bool, filters: &[
         let store = guarded_by::<Redb>(filter, &path, keys, cache)?;
         guarded_redb.push((format!("redb guarded by {}", short(&filter)), store));
     }
-    let bare_fjall = |name: &str, filters: bool| {
+    let bare_fjall = |name: &str, filters: Option<FilterPolicy>| {
         fjall.then(|| BareFjall::filled(&directory.join(name), keys, filters, cache)).transpose()
     };
-    let fjall_off = bare_fjall("fjall-off", false)?;
-    let fjall_on = bare_fjall("fjall-on", true)?;
+    let fjall_off = bare_fjall("fjall-off", Some(FilterPolicy::disabled()))?;
+    let fjall_on = bare_fjall("fjall-on", None)?;
     let guarded_fjall = fjall
         .then(|| guarded::<Fjall>(&directory.join("guarded-fjall"), keys, cache))
         .transpose()?;

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release -p twiceshy-bench --bin stores -- --what engines --keys 5000000
 //! cargo run --release -p twiceshy-bench --bin stores -- --what gets,attack
-//! TWICESHY_DATA=../shared/data cargo run --release -p twiceshy-bench --bin stores -- --what streams
+//! TWICESHY_DATA=../shared/data cargo run --release -p twiceshy-bench --bin stores -- --what recorded,streams
 //! ```
 //!
 //! Tables are Markdown. Contenders of one table are asked in turns, round by
@@ -17,9 +17,12 @@ mod batches;
 mod clock;
 mod engines;
 mod fjall_filters;
+mod fronts;
 mod gets;
 mod keys;
 mod readers;
+mod reads;
+mod recorded;
 mod streams;
 
 use std::path::PathBuf;
@@ -49,6 +52,9 @@ struct Args {
     /// [default: the default filter]
     #[arg(long, value_delimiter = ';', default_values_t = [Spec::default()])]
     filters: Vec<Spec>,
+    /// Also write the reads of `attack` and `recorded` to this CSV file
+    #[arg(long)]
+    csv: Option<PathBuf>,
     /// Where the stores are made, and removed again
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     directory: PathBuf,
@@ -68,6 +74,8 @@ enum What {
     Attack,
     /// The guard beside fjall's own filters
     FjallFilters,
+    /// The recorded streams, in front of stores
+    Recorded,
     /// The recorded streams, for every filter
     Streams,
 }
@@ -83,6 +91,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 fn main() -> Outcome {
     let args = Args::parse();
     let directory = tempfile::tempdir_in(&args.directory)?;
+    let mut rows = reads::Rows::default();
     for what in &args.what {
         match what {
             What::Engines => engines::table(directory.path(), args.keys)?,
@@ -95,12 +104,18 @@ fn main() -> Outcome {
                 readers::table(directory.path(), args.keys, args.cache << 20, &args.filters)?;
             }
             What::Batches => batches::table(args.keys)?,
-            What::Attack => attack::table(directory.path(), args.keys, args.queries)?,
+            What::Attack => {
+                attack::table(directory.path(), args.keys, args.queries, &mut rows)?;
+            }
+            What::Recorded => recorded::table(directory.path(), &mut rows)?,
             What::FjallFilters => {
                 fjall_filters::table(directory.path(), args.keys, args.queries)?;
             }
             What::Streams => streams::table()?,
         }
+    }
+    if let Some(path) = &args.csv {
+        rows.save(path)?;
     }
     Ok(())
 }

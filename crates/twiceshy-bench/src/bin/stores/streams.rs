@@ -14,31 +14,38 @@ use crate::keys::mix;
 
 /// Bits a key that every filter may take.
 const BITS: f64 = 12.0;
-const STREAMS: [&str; 4] = ["orm_busy", "orm_night", "web07", "web12"];
+pub const STREAMS: [&str; 4] = ["orm_busy", "orm_night", "web07", "web12"];
+
+/// The accesses of a recorded stream; `None`, and a word about it, where there is none.
+pub fn accesses(name: &str) -> Outcome<Option<Vec<u32>>> {
+    let data = env::var_os("TWICESHY_DATA").map_or("../shared/data".into(), PathBuf::from);
+    let file = data.join("streams").join(name).with_extension("u32le.zst");
+    if !file.exists() {
+        println!("\nskipped: there is no {}; set TWICESHY_DATA", file.display());
+        return Ok(None);
+    }
+    let bytes = Command::new("zstd").arg("-dcq").arg(&file).output()?.stdout;
+    let keys = bytes.chunks_exact(4).map(|key| Ok(u32::from_le_bytes(key.try_into()?)));
+    keys.collect::<Outcome<_>>().map(Some)
+}
 
 pub fn table() -> Outcome {
-    let data = env::var_os("TWICESHY_DATA").map_or("../shared/data".into(), PathBuf::from);
     println!("### Recorded streams, a tenth of the keys stored, {BITS} bits a key\n");
     println!("Reads per query in percent: false positives, each told to the filter.\n");
     println!("| filter | {} |", STREAMS.join(" | "));
     println!("| --- |{}", " ---: |".repeat(STREAMS.len()));
     let mut streams = Vec::new();
     for name in STREAMS {
-        let file = data.join("streams").join(name).with_extension("u32le.zst");
-        if !file.exists() {
-            println!("\nskipped: there is no {}; set TWICESHY_DATA", file.display());
-            return Ok(());
-        }
-        let bytes = Command::new("zstd").arg("-dcq").arg(&file).output()?.stdout;
+        let Some(numbers) = accesses(name)? else { return Ok(()) };
         let hasher = KeyHasher::keyed([5; 16]);
         let (mut stored, mut queries) = (HashSet::new(), Vec::new());
-        for key in bytes.chunks_exact(4) {
-            let number = u32::from_le_bytes(key.try_into()?);
+        for number in numbers {
+            let digest = hasher.digest(&number.to_le_bytes());
             // A tenth of the keys, whichever they are.
             if mix(u64::from(number)).is_multiple_of(10) {
-                stored.insert(hasher.digest(key));
+                stored.insert(digest);
             } else {
-                queries.push(hasher.digest(key));
+                queries.push(digest);
             }
         }
         let mut stored: Vec<Digest> = stored.into_iter().collect();
