@@ -33,6 +33,20 @@ fn user(index: u64) -> String {
     format!("user:{index}")
 }
 
+/// What the page of a demonstration shows beside the numbers of every server.
+#[derive(Debug, Default)]
+pub struct Demo {
+    attacking: AtomicBool,
+}
+
+impl Demo {
+    /// Whether the attacker is at work, or pauses.
+    #[must_use]
+    pub fn is_attacking(&self) -> bool {
+        self.attacking.load(Ordering::Relaxed)
+    }
+}
+
 /// The crowd and the attacker at work, in a thread of their own.
 pub struct Attack {
     stop: Arc<AtomicBool>,
@@ -69,9 +83,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// Keys per burst: 10,000 per second of each.
 const BURST: u64 = 100;
 
-/// The attacker attacks for so long, and then rests, so that both can be seen.
+/// The attacker attacks for so long, and then pauses, so that both can be seen.
 const ATTACK: Duration = Duration::from_secs(40);
-const REST: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(10);
 
 fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> io::Result<()> {
     let (mut crowd, mut attacker) = (Client::connect(address)?, Client::connect(address)?);
@@ -82,8 +96,11 @@ fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> i
         let began = Instant::now();
         let asked: Vec<String> = (0..BURST).map(|_| wish(&mut random, keys)).collect();
         crowd.get_all(&asked)?;
-        let turn = start.elapsed().as_secs() % (ATTACK + REST).as_secs();
-        if turn < ATTACK.as_secs() {
+        let attacking = is_attack(start.elapsed());
+        if let Some(demo) = &server.demo {
+            demo.attacking.store(attacking, Ordering::Relaxed);
+        }
+        if attacking {
             let asked = loot.burst();
             attacker.get_all(&asked)?;
             loot.keep(asked, |key| server.backend.was_adapted(key));
@@ -91,6 +108,11 @@ fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> i
         thread::sleep(TICK.saturating_sub(began.elapsed()));
     }
     Ok(())
+}
+
+/// Whether the attacker attacks at a time since the beginning.
+fn is_attack(since: Duration) -> bool {
+    since.as_secs() % (ATTACK + PAUSE).as_secs() < ATTACK.as_secs()
 }
 
 /// What one of the crowd looks up: a user, the first ones most often, or one time in four a
@@ -237,6 +259,12 @@ mod tests {
         // Old ones are not kept twice.
         loot.keep(second, |key| key.ends_with('7'));
         assert_eq!(loot.keys.len(), 12);
+    }
+
+    #[test]
+    fn attacks_and_pauses_take_turns() {
+        let attacks = [0, 39, 40, 49, 50, 89, 90].map(|at| is_attack(Duration::from_secs(at)));
+        assert_eq!(attacks, [true, true, false, false, true, true, false]);
     }
 
     #[test]

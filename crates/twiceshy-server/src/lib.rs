@@ -66,4 +66,4 @@ pub use server::{Server, Traffic, serve};
 pub use shield::{Resynced, Shield, ShieldOptions};
 pub use tls::Authorities;
 pub use upstream::Upstream;
-pub use watch::{Group, Quantiles, Rates, Report, Totals, Watch};
+pub use watch::{Group, Quantiles, Rates, Report, Second, Totals, Watch};

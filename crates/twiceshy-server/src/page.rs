@@ -3,14 +3,19 @@
 //! | path | what |
 //! | --- | --- |
 //! | `/` | the page, with `/style.css` and `/script.js` |
+//! | `/guide` | what its numbers mean: `docs/guide/operating.md` |
 //! | `/stats.json` | what it shows: a [`Report`](crate::Report) |
 //! | `/metrics` | counts for Prometheus |
 //! | `/healthz` | 200: the process is alive |
 //! | `/readyz` | 200 if the filter is relied on and the store answers, else 503 |
+//! | `/lookup?key=` | in a demonstration: what happens to a key |
+//! | `/mistake` | in a demonstration: the same for a key that the filter is wrong about |
 //!
-//! The page shows numbers, never keys. If the server has a password, the page asks for it,
+//! The page shows numbers, never keys, but for those of a demonstration. If the server has a password, the page asks for it,
 //! with any user name; `/healthz` and `/readyz` tell anybody. Without one it answers only this machine, and only under its own
 //! names, so that a page from elsewhere whose host name resolves to this machine gets nothing.
+
+mod lookup;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -106,7 +111,29 @@ async fn route(request: &Request<'_>, address: IpAddr, watch: &Watch) -> Respons
             let server = watch.server();
             Response::ok(media_type, prometheus::text(server, server.backend.health().await))
         }
-        _ => Response::error("404 Not Found", "there are /, /metrics, /healthz and /readyz"),
+        "/guide" => Response::ok("text/plain; charset=utf-8", include_str!("page/guide.md")),
+        "/lookup" | "/mistake" if watch.server().demo.is_some() => {
+            play(request, watch.server()).await
+        }
+        _ => {
+            Response::error("404 Not Found", "there are /, /guide, /metrics, /healthz and /readyz")
+        }
+    }
+}
+
+/// Looks up a key of a demonstration.
+async fn play(request: &Request<'_>, server: &Server) -> Response {
+    let looked = match (request.path, request.field("key")) {
+        ("/mistake", _) => lookup::mistake(server).await,
+        (_, Some(key)) => lookup::look_up(server, key).await.map(Some),
+        (_, None) => return Response::error("400 Bad Request", "expected: /lookup?key=..."),
+    };
+    match looked {
+        Ok(looked) => {
+            let looked = serde_json::to_string(&looked);
+            Response::ok("application/json", looked.expect("text and numbers are JSON"))
+        }
+        Err(failure) => Response::error("500 Internal Server Error", &failure.to_string()),
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use crate::backend::Backend;
+use crate::demo::Demo;
 use crate::guesses::Guesses;
 use crate::latency::Latencies;
 use crate::limits::Limits;
@@ -37,6 +38,8 @@ pub struct Server {
     pub traffic: Traffic,
     /// Where TS.BACKUP makes its copies; without it, TS.BACKUP is refused.
     pub backup_dir: Option<PathBuf>,
+    /// What a demonstration tells its page; `None` in earnest.
+    pub demo: Option<Demo>,
     /// When it was made.
     pub started: Instant,
     pub(crate) memory: Memory,
@@ -107,6 +110,7 @@ impl Server {
             latency: Latencies::default(),
             traffic: Traffic::default(),
             backup_dir: None,
+            demo: None,
             started: Instant::now(),
             memory: Memory::default(),
             guesses: Guesses::default(),

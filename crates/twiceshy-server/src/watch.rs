@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 use twiceshy::guard::GuardStats;
 
+use crate::demo::Demo;
 use crate::health::Health;
 use crate::latency::Timed;
 use crate::server::Server;
@@ -39,7 +40,7 @@ pub struct Watch {
 }
 
 struct Seen {
-    history: VecDeque<Rates>,
+    history: VecDeque<Second>,
     moments: VecDeque<Moment>,
 }
 
@@ -68,6 +69,16 @@ pub struct Rates {
     pub without_adaptation: f64,
     /// Blocks whose budget was spent.
     pub spent: f64,
+}
+
+/// A second of the charts.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Second {
+    /// What happened in it.
+    #[serde(flatten)]
+    pub rates: Rates,
+    /// Whether it was under attack, as it ended; `None` without a demonstration.
+    pub attack: Option<bool>,
 }
 
 impl Rates {
@@ -112,8 +123,10 @@ pub struct Report {
     /// The mean of the last seconds.
     pub now: Rates,
     /// One for each second, the last one last.
-    pub history: Vec<Rates>,
-    /// Of the last seconds, or of all time where there was nothing lately.
+    pub history: Vec<Second>,
+    /// Whether a demonstration attacks now; `None` without one.
+    pub attack: Option<bool>,
+    /// Of the last seconds.
     pub latencies: Vec<Quantiles>,
     /// Shards, neighbours together if there are many.
     pub groups: Vec<Group>,
@@ -123,6 +136,8 @@ pub struct Report {
     pub filter_trusted: bool,
     /// Milliseconds that the filter may be behind a store whose log is followed.
     pub lag: Option<u64>,
+    /// Bytes of log that such a store keeps for this server.
+    pub retained: Option<u64>,
 }
 
 /// [`GuardStats`], by name.
@@ -166,7 +181,7 @@ impl From<&GuardStats> for Totals {
     }
 }
 
-/// How long one kind of command takes, in nanoseconds.
+/// How long one kind of command took in the last seconds, in nanoseconds; `None` if there was none.
 #[derive(Debug, Serialize)]
 pub struct Quantiles {
     /// Which kind.
@@ -174,11 +189,11 @@ pub struct Quantiles {
     /// Answers since the start.
     pub count: u64,
     /// The median.
-    pub p50: u64,
+    pub p50: Option<u64>,
     /// What 99 % stay within.
-    pub p99: u64,
+    pub p99: Option<u64>,
     /// What 99.9 % stay within.
-    pub p999: u64,
+    pub p999: Option<u64>,
 }
 
 /// Neighbouring shards.
@@ -227,7 +242,7 @@ impl Watch {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Seen { history, moments } = &mut *seen;
         let last = moments.back().expect("there is one from the start");
-        history.push_back(moment.since(last));
+        history.push_back(Second { rates: moment.since(last), attack: self.attack() });
         moments.push_back(moment);
         if history.len() > HISTORY {
             history.pop_front();
@@ -235,6 +250,10 @@ impl Watch {
         if moments.len() > NOW + 1 {
             moments.pop_front();
         }
+    }
+
+    fn attack(&self) -> Option<bool> {
+        self.server.demo.as_ref().map(Demo::is_attacking)
     }
 
     /// What the page shows: counts as of the last reading, and the health of now.
@@ -250,6 +269,8 @@ impl Watch {
             store_up: health.store_up,
             filter_trusted: health.filter_trusted,
             lag: health.follow.and_then(|follow| u64::try_from(follow.lag?.as_millis()).ok()),
+            retained: health.follow.map(|follow| follow.retained),
+            attack: self.attack(),
             backend: self.server.backend.name(),
             version: env!("CARGO_PKG_VERSION"),
             uptime: self.server.started.elapsed().as_secs(),
@@ -279,9 +300,8 @@ impl Watch {
     fn quantiles(&self, timed: Timed, earlier: &[u64]) -> Quantiles {
         let latency = self.server.latency.of(timed);
         let nanoseconds = |part| {
-            let lately = latency.quantile_since(earlier, part);
-            let duration = if lately.is_zero() { latency.quantile(part) } else { lately };
-            u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+            let duration = latency.quantile_since(earlier, part);
+            (!duration.is_zero()).then(|| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
         };
         Quantiles {
             name: timed.name(),

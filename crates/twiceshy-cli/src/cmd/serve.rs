@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::task::spawn_blocking;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
-use twiceshy_server::demo::{self, Attack};
+use twiceshy_server::demo::{self, Attack, Demo};
 use twiceshy_server::{Backend, Limits, Server};
 
 use listen::{PASSWORD, bound, password};
@@ -242,6 +242,7 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     };
     let mut server = Server::new(backend, limits(args), password);
     server.backup_dir.clone_from(&args.backup_dir);
+    server.demo = args.demo.map(|_| Demo::default());
     let server = Arc::new(server);
     let address = listener.local_addr()?;
     info!(%address, keys = server.backend.stats().keys, "ready");

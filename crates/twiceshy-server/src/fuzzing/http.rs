@@ -51,6 +51,7 @@ pub(crate) fn run(data: &[u8]) {
     match parse(&bytes[..head]) {
         Ok(request) => {
             assert_eq!((request.path, request.is_head), (&path[..], is_head));
+            assert_eq!(request.query, query.trim_start_matches('?'));
             for (name, _) in &headers {
                 let first = headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
                 let expected = first.map(|(_, value)| &value[..]);
@@ -68,7 +69,7 @@ pub(crate) fn run(data: &[u8]) {
     match parse(&bytes[..head]) {
         Ok(request) => {
             assert!(request.path.starts_with('/') && !request.path.contains([' ', '?', '\r']));
-            let _ = request.header("x");
+            let _ = (request.header("x"), request.field("x"));
         }
         Err(response) => {
             let answer = response.bytes(false);

@@ -3,6 +3,8 @@
 /// What a client asks for.
 pub(crate) struct Request<'a> {
     pub(crate) path: &'a str,
+    /// What follows the question mark.
+    pub(crate) query: &'a str,
     pub(crate) is_head: bool,
     headers: &'a str,
 }
@@ -14,6 +16,24 @@ impl Request<'_> {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then_some(value.trim())
         })
+    }
+
+    /// The bytes of a field of the query, as [RFC 3986, section
+    /// 2.1](https://www.rfc-editor.org/rfc/rfc3986#section-2.1) encodes them; `None` without the
+    /// field, or if it is encoded wrongly.
+    pub(crate) fn field(&self, name: &str) -> Option<Vec<u8>> {
+        let fields = self.query.split('&').filter_map(|field| field.split_once('='));
+        let (_, value) = fields.into_iter().find(|(found, _)| *found == name)?;
+        let mut rest = value.bytes();
+        let mut decoded = Vec::with_capacity(value.len());
+        while let Some(byte) = rest.next() {
+            let mut digit = || char::from(rest.next()?).to_digit(16);
+            decoded.push(match byte {
+                b'%' => u8::try_from(digit()? * 16 + digit()?).ok()?,
+                byte => byte,
+            });
+        }
+        Some(decoded)
     }
 }
 
@@ -91,8 +111,8 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request<'_>, Response> {
             return Err(response);
         }
     };
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    Ok(Request { path, is_head, headers })
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Ok(Request { path, query, is_head, headers })
 }
 
 #[cfg(test)]
@@ -114,6 +134,22 @@ mod tests {
         let request = parse(b"GET / HTTP/1.1\r\nhOsT:  a:1 \r\nB: c").ok().expect("a request");
         assert_eq!((request.header("Host"), request.header("b")), (Some("a:1"), Some("c")));
         assert_eq!(request.header("c"), None);
+    }
+
+    #[test]
+    fn fields_of_the_query_are_decoded() {
+        let field = |target: &str, name| {
+            let head = format!("GET {target} HTTP/1.1");
+            parse(head.as_bytes()).ok().expect("a request").field(name)
+        };
+        let bytes = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(field("/a?key=user%3A42", "key"), bytes("user:42"));
+        assert_eq!(field("/a?x=1&key=b=c+d&key=e", "key"), bytes("b=c+d"));
+        assert_eq!(field("/a?key=%ff%FE%00", "key"), Some(vec![0xff, 0xfe, 0]));
+        assert_eq!(field("/a?key=", "key"), bytes(""));
+        for target in ["/a", "/a?", "/a?key", "/a?Key=b", "/a?key=%", "/a?key=%4", "/a?key=%+4"] {
+            assert_eq!(field(target, "key"), None, "{target}");
+        }
     }
 
     #[test]

@@ -35,6 +35,11 @@ function duration(nanoseconds) {
   return `${(nanoseconds < 10 ? oneDigit : whole).format(nanoseconds)} ${units[unit]}`;
 }
 
+// A dash where nothing was timed.
+function durationOrNone(nanoseconds) {
+  return nanoseconds === null ? "–" : duration(nanoseconds);
+}
+
 function elapsed(seconds) {
   const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const first = parts.findIndex(([length]) => seconds >= length);
@@ -67,6 +72,42 @@ const HEIGHT = 100;
 // Seconds that a chart shows before there are more.
 const SHORTEST = 60;
 
+// The stretches of seconds in which a demonstration attacked, or paused.
+function phases(history) {
+  const found = [];
+  history.forEach(({ attack }, index) => {
+    const last = found[found.length - 1];
+    if (last && last.attack === attack) last.end = index;
+    // A second ends at its point: it began at the one before.
+    else found.push({ attack, start: Math.max(index - 1, 0), end: index });
+  });
+  return found.filter(({ attack }) => attack !== null);
+}
+
+// Pixels that the words of a phase take, in one line or in two.
+const PHASE_ROOM = 46;
+
+// Shades the attacks, and writes above each phase what it is, where there is room.
+function drawPhases(chart, history, width) {
+  const found = phases(history);
+  const start = width - (history.length - 1);
+  const bands = found.filter(({ attack }) => attack)
+    .map((phase) => `M${start + phase.start} 0H${start + phase.end}V${HEIGHT}H${start + phase.start}Z`);
+  chart.querySelector(".band").setAttribute("d", bands.join(""));
+  chart.classList.toggle("phased", found.length > 0);
+  chart.querySelectorAll(".when").forEach((label) => label.remove());
+  found.forEach((phase) => {
+    const share = (phase.end - phase.start) / width;
+    if (share * chart.clientWidth < PHASE_ROOM) return;
+    const label = document.createElement("span");
+    label.className = "when";
+    label.textContent = phase.attack ? "attack on" : "attack paused";
+    label.style.left = `${(start + phase.start) / width * 100}%`;
+    label.style.width = `${share * 100}%`;
+    chart.append(label);
+  });
+}
+
 // Two lines over the same seconds, the first with the ground below it filled.
 function draw(id, history, first, second, label) {
   const chart = byId(id);
@@ -87,6 +128,7 @@ function draw(id, history, first, second, label) {
   chart.querySelector(".top").textContent = rate(top);
   chart.querySelector(".middle").textContent = rate(top / 2);
   chart.querySelector(".past").textContent = `${elapsed(width)} ago`;
+  drawPhases(chart, history, width);
   const svg = chart.querySelector("svg");
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   svg.setAttribute("aria-label", label);
@@ -160,24 +202,102 @@ function update(report) {
     `Chart: ${rate(now.queries)} queries per second, ${rate(now.store_reads)} store reads`);
   const timed = report.latencies.filter((latency) => latency.count > 0 && latency.name !== "other");
   byId("latencies").replaceChildren(...timed.map((latency) => row([
-    latency.name, duration(latency.p50), duration(latency.p99), duration(latency.p999),
+    latency.name, ...[latency.p50, latency.p99, latency.p999].map(durationOrNone),
   ])));
   drawHeat(report.groups);
-  show("about", `${whole.format(total.keys)} keys, ${store(report)}, `
+  showPhase(report.attack);
+  showStore(report);
+  byId("try").hidden = report.attack === null;
+  show("about", `${whole.format(total.keys)} keys, ${STORES[report.backend]}, `
     + `${whole.format(report.connections)} connections, up ${elapsed(report.uptime)}`, total.keys);
 }
 
-// The store, and how well the filter knows one that others write to.
-function store(report) {
-  if (report.backend === "embedded") return "embedded store";
-  const parts = [
-    `${report.backend} store ${report.store_up ? "up" : "down"}`,
-    `filter ${report.filter_trusted ? "" : "not "}trusted`,
-    `${whole.format(report.total.vanished)} keys vanished`,
-  ];
-  if (report.lag !== null) parts.push(`at most ${whole.format(report.lag)} ms behind it`);
-  return parts.join(", ");
+function showPhase(attack) {
+  const phase = byId("phase");
+  phase.hidden = attack === null;
+  phase.textContent = attack ? "attack on" : "attack paused";
+  phase.dataset.attack = attack;
+  document.querySelectorAll(".attacked").forEach((entry) => { entry.hidden = attack === null; });
 }
+
+const STORES = {
+  embedded: "embedded store", postgres: "in front of PostgreSQL", redis: "in front of Redis",
+};
+
+// A store that others write to, and how well the filter knows it.
+function showStore(report) {
+  byId("store").hidden = report.backend === "embedded";
+  byId("store").dataset.trouble = !report.store_up || !report.filter_trusted;
+  show("store-state", report.store_up ? "up" : "down");
+  show("store-name", report.backend === "postgres" ? "PostgreSQL" : "Redis");
+  show("trust", report.filter_trusted ? "trusted" : "not trusted");
+  show("trust-note", report.filter_trusted ? "it answers lookups of missing keys"
+    : "every lookup goes to the store");
+  show("lag", report.lag === null ? "–" : `${whole.format(report.lag)} ms`);
+  show("lag-note", report.retained === null ? "measured with --follow of PostgreSQL"
+    : `at most; the store keeps ${size(report.retained)} of log for it`);
+  count("vanished", report.total.vanished);
+}
+
+// A demonstration's box: one key, and what became of it.
+async function tryKey(path) {
+  let said;
+  try {
+    const answer = await fetch(path, { cache: "no-store" });
+    if (!answer.ok) throw new Error(await answer.text());
+    said = tell(await answer.json());
+  } catch (error) {
+    console.error(error);
+    said = { filter: "–", store: "–", adapted: "–", said: `No answer: ${error.message}` };
+  }
+  ["filter", "store", "adapted"].forEach((step) => {
+    byId(`try-${step}`).dataset.outcome = said.outcomes ? said.outcomes[step] : "none";
+    byId(`try-${step}`).querySelector("span").textContent = said[step];
+  });
+  show("try-said", said.said);
+}
+
+// What became of a key, in words.
+function tell(looked) {
+  if (looked === null) {
+    return { filter: "–", store: "–", adapted: "–", said: "No false positive among 100,000 missing keys." };
+  }
+  byId("try-key").value = looked.key;
+  const name = `“${looked.key}”`;
+  if (looked.filter === "absent") {
+    return {
+      filter: "absent, for certain",
+      store: "not asked",
+      adapted: looked.adapted_before ? "earlier, to this key" : "not needed",
+      outcomes: { filter: "good", store: "none", adapted: looked.adapted_before ? "good" : "none" },
+      said: looked.adapted_before ? `The filter was wrong about ${name} once, and is not wrong again.`
+        : `${name} is not stored, and the filter knows without a read.`,
+    };
+  }
+  if (looked.stored) {
+    return {
+      filter: "maybe stored",
+      store: `found: ${looked.value === null ? "a large value" : looked.value}`,
+      adapted: "not needed",
+      outcomes: { filter: "none", store: "good", adapted: "none" },
+      said: `${name} is stored, so it takes one read.`,
+    };
+  }
+  return {
+    filter: "maybe stored",
+    store: "read for nothing",
+    adapted: looked.adapted ? "now, to this key" : "not yet",
+    outcomes: { filter: "bad", store: "bad", adapted: looked.adapted ? "good" : "bad" },
+    said: looked.adapted ? `A false positive: ${name} is not stored. The filter has adapted; look it up again.`
+      : `A false positive: ${name} is not stored. The filter was being changed; look it up again.`,
+  };
+}
+
+byId("try-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  tryKey(`/lookup?key=${encodeURIComponent(byId("try-key").value)}`);
+});
+byId("try-mistake").addEventListener("click", () => tryKey("/mistake"));
 
 function say(state, text) {
   const status = byId("status");

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use twiceshy::store::{Durability, Options, Redb};
+use twiceshy_server::demo::Demo;
 use twiceshy_server::{Backend, Embedded, Limits, Password, Server, serve};
 
 use crate::client::Client;
@@ -34,7 +35,21 @@ pub fn start_with(limits: Limits, password: Option<&str>) -> Running {
     start_in(TempDir::new().expect("a directory"), limits, password)
 }
 
+/// A server whose page is that of a demonstration.
+pub fn start_demo() -> Running {
+    start_as(TempDir::new().expect("a directory"), Limits::default(), None, Some(Demo::default()))
+}
+
 pub fn start_in(directory: TempDir, limits: Limits, password: Option<&str>) -> Running {
+    start_as(directory, limits, password, None)
+}
+
+fn start_as(
+    directory: TempDir,
+    limits: Limits,
+    password: Option<&str>,
+    demo: Option<Demo>,
+) -> Running {
     // Nothing here is about the loss of power.
     // Little room, so that tests with 2000 keys surely see false positives: 40 of 20,000.
     let options = Options::default().durability(Durability::Process).capacity(2000);
@@ -44,7 +59,9 @@ pub fn start_in(directory: TempDir, limits: Limits, password: Option<&str>) -> R
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
     let address = listener.local_addr().expect("an address");
     let backend = Backend::Embedded(Embedded::new(store));
-    let server = Arc::new(Server::new(backend, limits, password.map(Password::new)));
+    let mut server = Server::new(backend, limits, password.map(Password::new));
+    server.demo = demo;
+    let server = Arc::new(server);
     let (stop, stopped) = oneshot::channel();
     let thread = thread::spawn({
         let server = Arc::clone(&server);

@@ -13,6 +13,7 @@ fn paths_have_their_kinds() {
         ("/?from=somewhere", "text/html; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
         ("/script.js", "text/javascript; charset=utf-8"),
+        ("/guide", "text/plain; charset=utf-8"),
         ("/stats.json", "application/json"),
         ("/metrics", "text/plain; version=0.0.4; charset=utf-8"),
     ] {
@@ -27,7 +28,17 @@ fn paths_have_their_kinds() {
         let got = shown.get(path);
         assert_eq!((got.status, &*got.body), (200, body), "{path}");
     }
-    for path in ["/favicon.ico", "/../Cargo.toml", "/style.css/", "//", "/%2e%2e/", "/METRICS"] {
+    // The last two are for demonstrations.
+    for path in [
+        "/favicon.ico",
+        "/../Cargo.toml",
+        "/style.css/",
+        "//",
+        "/%2e%2e/",
+        "/METRICS",
+        "/lookup?key=a",
+        "/mistake",
+    ] {
         assert_eq!(shown.get(path).status, 404, "{path}");
     }
     let head = shown.say(b"HEAD / HTTP/1.1\r\n\r\n");

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::browser::{Between, Scheme, attribute, between, dom, element};
 use super::shown::{Shown, show};
 
-const FILES: [(&str, &str); 3] =
+pub const FILES: [(&str, &str); 3] =
     [("/", "text/html"), ("/style.css", "text/css"), ("/script.js", "text/javascript")];
 
 /// A number with commas.
@@ -49,6 +49,10 @@ fn the_page_shows_what_ts_stats_says() {
     let (tag, text) = element(&dom, "about");
     assert_eq!(attribute(tag, "data-value"), "2000");
     assert!(text.starts_with("2,000 keys, embedded store, "), "{text}");
+    // There is neither an attack to see nor a store of others.
+    for id in ["phase", "try", "store"] {
+        assert!(element(&dom, id).0.contains(" hidden"), "{id}");
+    }
     // Misses are rarely wrong: of 20,000 at most 1/256, and of them again hardly any.
     // A filter that is a third full is wrong 26 times; never has probability 1e-11.
     let share: f64 =
@@ -88,7 +92,16 @@ fn after_years(shown: &Shown) -> String {
             _ => (),
         }
     }
-    for part in ["total", "now", "history", "process_bytes", "connections", "uptime"] {
+    // Everything that can be shown at once.
+    report["backend"] = "postgres".into();
+    (report["lag"], report["retained"]) = (1.into(), 1.into());
+    report["attack"] = true.into();
+    for second in report["history"].as_array_mut().expect("a list") {
+        second["attack"] = true.into();
+    }
+    for part in
+        ["total", "now", "history", "process_bytes", "connections", "uptime", "lag", "retained"]
+    {
         enlarge(&mut report[part]);
     }
     for list in ["latencies", "groups"] {
@@ -104,7 +117,7 @@ fn after_years(shown: &Shown) -> String {
 }
 
 /// The page of a server, with another report.
-fn reporting(shown: &Shown, report: String) -> Between {
+pub fn reporting(shown: &Shown, report: String) -> Between {
     let files = FILES.map(|(path, kind)| (path, kind, shown.get(path).body));
     between(move |path| match path {
         "/stats.json" => Some(("application/json", report.clone())),
@@ -121,23 +134,60 @@ fn the_page_tells_how_the_store_is() {
     let shown = show();
     let mut report: Json = serde_json::from_str(&shown.get("/stats.json").body).expect("JSON");
     assert_eq!((&report["store_up"], &report["filter_trusted"]), (&true.into(), &true.into()));
-    report["backend"] = "redis".into();
+    report["backend"] = "postgres".into();
     report["total"]["vanished"] = 1234.into();
-    for (up, trusted, state, status, about) in [
-        (true, true, "live", "live", "redis store up, filter trusted"),
-        (true, false, "trouble", "every lookup goes to the store", "up, filter not trusted"),
-        (false, true, "trouble", "the store does not answer", "redis store down, filter trusted"),
+    for (up, trusted, state, status) in [
+        (true, true, "live", "live"),
+        (true, false, "trouble", "every lookup goes to the store"),
+        (false, true, "trouble", "the store does not answer"),
     ] {
         (report["store_up"], report["filter_trusted"]) = (up.into(), trusted.into());
         report["lag"] = if trusted { 7.into() } else { Json::Null };
+        report["retained"] = if up { 4096.into() } else { Json::Null };
         let Some(dom) = dom(reporting(&shown, report.to_string()).address, Scheme::Light) else {
             return;
         };
         let (tag, text) = element(&dom, "status");
         assert_eq!((attribute(tag, "data-state"), text), (state, status));
-        let text = element(&dom, "about").1;
-        assert!(text.contains(&format!("{about}, 1,234 keys vanished, ")), "{text}");
-        assert_eq!(text.contains("at most 7 ms behind it, "), trusted, "{text}");
+        assert!(element(&dom, "about").1.contains(" keys, in front of PostgreSQL, "));
+        assert!(!element(&dom, "store").0.contains(" hidden"));
+        let lag_note = if up {
+            "at most; the store keeps 4 KiB of log for it"
+        } else {
+            "measured with --follow of PostgreSQL"
+        };
+        for (id, shown) in [
+            ("store-state", if up { "up" } else { "down" }),
+            ("store-name", "PostgreSQL"),
+            ("trust", if trusted { "trusted" } else { "not trusted" }),
+            ("lag", if trusted { "7 ms" } else { "–" }),
+            ("lag-note", lag_note),
+            ("vanished", "1,234"),
+        ] {
+            assert_eq!(element(&dom, id).1, shown, "{id}: {up} {trusted}");
+        }
+    }
+}
+
+/// Old latencies are not shown as those of now.
+#[test]
+fn a_server_without_traffic_shows_dashes_for_latencies() {
+    let shown = show();
+    shown.traffic();
+    let p50s = || {
+        let report: Json = serde_json::from_str(&shown.get("/stats.json").body).expect("JSON");
+        let latencies = report["latencies"].as_array().expect("a list").clone();
+        latencies.into_iter().map(|latency| latency["p50"].clone()).collect::<Vec<_>>()
+    };
+    shown.watch.look();
+    assert!(p50s()[..2].iter().all(Json::is_u64), "misses and hits: {:?}", p50s());
+    // More readings than are averaged over.
+    (0..12).for_each(|_| shown.watch.look());
+    assert!(p50s().iter().all(Json::is_null), "{:?}", p50s());
+    let Some(dom) = dom(shown.page, Scheme::Light) else { return };
+    for row in ["miss", "hit", "set"] {
+        let dashes = "<td>–</td>".repeat(3);
+        assert!(dom.contains(&format!("<th scope=\"row\">{row}</th>{dashes}")), "{row}");
     }
 }
 

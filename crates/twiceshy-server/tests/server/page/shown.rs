@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use twiceshy_server::{Limits, Watch, serve_page};
 
 use crate::client::Value;
-use crate::harness::{Running, start_with};
+use crate::harness::{Running, start_demo, start_with};
 
 /// A server and its page, which end with their test.
 pub struct Shown {
@@ -28,7 +28,15 @@ pub fn show() -> Shown {
 }
 
 pub fn show_with(password: Option<&str>) -> Shown {
-    let running = start_with(Limits::default(), password);
+    show_page(start_with(Limits::default(), password))
+}
+
+/// The page of a demonstration.
+pub fn show_demo() -> Shown {
+    show_page(start_demo())
+}
+
+fn show_page(running: Running) -> Shown {
     let watch = Arc::new(Watch::new(Arc::clone(&running.server)));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
@@ -81,24 +89,36 @@ impl Shown {
 
     /// Asks for a path.
     pub fn get(&self, path: &str) -> Response {
-        let host = self.page;
-        self.say(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+        get(self.page, path)
     }
 
     /// Sends bytes and reads until the end.
     pub fn say(&self, bytes: &[u8]) -> Response {
-        let mut socket = self.connect();
-        // It may have been answered before all is sent.
-        let _ = socket.write_all(bytes);
-        read(&mut socket).expect("an answer")
+        say(self.page, bytes)
     }
 
     pub fn connect(&self) -> TcpStream {
-        let socket = TcpStream::connect(self.page).expect("the page listens");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("it can");
-        socket.set_write_timeout(Some(Duration::from_secs(30))).expect("it can");
-        socket
+        connect(self.page)
     }
+}
+
+/// Asks a page for a path.
+pub fn get(page: SocketAddr, path: &str) -> Response {
+    say(page, format!("GET {path} HTTP/1.1\r\nHost: {page}\r\n\r\n").as_bytes())
+}
+
+fn say(page: SocketAddr, bytes: &[u8]) -> Response {
+    let mut socket = connect(page);
+    // It may have been answered before all is sent.
+    let _ = socket.write_all(bytes);
+    read(&mut socket).expect("an answer")
+}
+
+fn connect(page: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(page).expect("the page listens");
+    socket.set_read_timeout(Some(Duration::from_secs(30))).expect("it can");
+    socket.set_write_timeout(Some(Duration::from_secs(30))).expect("it can");
+    socket
 }
 
 /// An answer.
