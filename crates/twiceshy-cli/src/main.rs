@@ -10,10 +10,13 @@ mod rows;
 mod saved;
 mod table;
 
-use std::io;
+use std::error::Error;
 use std::process::ExitCode;
+use std::{env, io};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
+
+use cmd::serve::Settings;
 
 /// Adaptive membership filters: filters that never make the same mistake twice.
 ///
@@ -49,6 +52,7 @@ enum Verb {
     Serve(Box<cmd::serve::Args>),
     Backup(cmd::backup::Args),
     Forget(cmd::forget::Args),
+    Health(cmd::health::Args),
     Attack(cmd::attack::Args),
     Bars(cmd::bars::Args),
     Plan(cmd::plan::Args),
@@ -60,16 +64,38 @@ enum Verb {
     Check(cmd::check::Args),
     Adapt(cmd::adapt::Args),
     Completions(cmd::completions::Args),
+    Man(cmd::man::Args),
 }
 
 /// The exit code for usage and system errors: wrong flags, no memory.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().verb {
-        Verb::Serve(args) => cmd::serve::run(&args),
+    run().unwrap_or_else(|error| {
+        // The reader has seen enough, as in `race --json | head -1`.
+        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("error: {error}");
+        ExitCode::from(USAGE)
+    })
+}
+
+fn run() -> Result<ExitCode, Box<dyn Error>> {
+    let mut command = Cli::command();
+    let settings = Settings::read(&command, env::args_os().collect())?;
+    let matches = settings.parse(&mut command);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match cli.verb {
+        Verb::Serve(args) => {
+            let (name, matches) = matches.subcommand().expect("it is the verb");
+            let serve = command.find_subcommand(name).expect("it was parsed");
+            cmd::serve::run(&args, &settings, serve, matches)
+        }
         Verb::Backup(args) => cmd::backup::run(&args),
         Verb::Forget(args) => cmd::forget::run(&args),
+        Verb::Health(args) => cmd::health::run(&args),
         Verb::Race(args) => cmd::race::run(&args),
         Verb::Attack(args) => cmd::attack::run(&args),
         Verb::Bars(args) => cmd::bars::run(&args),
@@ -82,14 +108,6 @@ fn main() -> ExitCode {
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Adapt(args) => cmd::adapt::run(&args),
         Verb::Completions(args) => cmd::completions::run(&args, Cli::command()),
-    };
-    outcome.unwrap_or_else(|error| {
-        // The reader has seen enough, as in `race --json | head -1`.
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
-        {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("error: {error}");
-        ExitCode::from(USAGE)
-    })
+        Verb::Man(args) => cmd::man::run(&args, Cli::command()),
+    }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use twiceshy_server::{Authorities, Forgotten, forget};
 
-use super::serve::STORE;
-
 /// Drops the slots and publications that 'serve --follow' made in a PostgreSQL database.
 ///
 /// PostgreSQL keeps its log for every slot, also while the server that reads it is stopped. Slots
@@ -35,6 +33,9 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(1..=24 * 60 * 60))]
     store_timeout: u64,
 }
+
+/// The environment variable of the store, as of 'twiceshy serve'.
+const STORE: &str = "TWICESHY_STORE";
 
 pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let store = args.store.clone().or_else(|| std::env::var(STORE).ok());

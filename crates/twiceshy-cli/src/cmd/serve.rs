@@ -1,9 +1,11 @@
 //! `twiceshy serve`: a store behind an adaptive filter, for every Redis client.
 
+mod check;
 mod listen;
 mod own;
 mod page;
 mod scratch;
+mod settings;
 mod stop;
 mod upstream;
 
@@ -14,21 +16,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
+use clap::{ArgMatches, Command, ValueEnum};
 use tokio::runtime::Runtime;
 use tokio::task::spawn_blocking;
-use tracing::info;
 use tracing::level_filters::LevelFilter;
+use tracing::{error, info};
 use twiceshy_server::demo::{self, Attack, Demo};
-use twiceshy_server::{Backend, Limits, Server};
+use twiceshy_server::{Backend, Limits, Password, Server};
 
 use listen::{PASSWORD, bound, password};
 use own::Own;
 use page::{DEMO_PAGE, Page, invite};
 use scratch::{Build, Scratch};
+pub use settings::Settings;
 use stop::Stop;
-pub use upstream::STORE;
 use upstream::UpstreamArgs;
 
 /// Serves a store behind an adaptive filter to every Redis client.
@@ -57,6 +59,11 @@ use upstream::UpstreamArgs;
 /// means require. Without sslmode, --store-ca means require; otherwise the default is
 /// disable for a server on this machine and prefer for any other.
 ///
+/// Every flag can also be set in a TOML file (--config) by its name without the dashes in front, as
+/// in max-lag = 50, and in the environment: TWICESHY_MAX_LAG is --max-lag, true is a flag without
+/// a value. The command line precedes the environment, and the environment the file.
+/// --check-config shows what is used, and why.
+///
 /// SIGTERM, SIGINT and SIGHUP (unless nohup ignores it) stop the server: it answers the requests that it has received and
 /// writes the filter to disk, so that the next start is fast. While it is still building
 /// its filter it stops at once, and the next start begins again.
@@ -73,6 +80,7 @@ use upstream::UpstreamArgs;
   twiceshy serve --dir shield --store postgres://me@127.0.0.1/shop --table users --key email --follow
   twiceshy serve --dir shield --store rediss://cache.example:6380 --store-ca ca.pem
   twiceshy serve --dir data --listen 0.0.0.0:6390 --password-file secret.txt
+  twiceshy serve --config /etc/twiceshy/twiceshy.toml --check-config
   redis-cli -p 6390 set user:1 Ada
   redis-cli -p 6390 get user:2
   redis-cli -p 6390 ts.stats")]
@@ -151,6 +159,20 @@ pub struct Args {
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LevelFilter,
 
+    /// How to log
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+
+    /// TOML file of settings: these flags without their dashes [default: TWICESHY_CONFIG in the
+    /// environment, or none]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Check the settings, without connecting to anything, print them with where they are
+    /// set, and end
+    #[arg(long)]
+    check_config: bool,
+
     #[command(flatten)]
     upstream: UpstreamArgs,
 }
@@ -171,13 +193,46 @@ fn mebibytes() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=4095)
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
-    tracing_subscriber::fmt()
-        .with_max_level(args.log)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+/// How events are logged.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    Text,
+    /// An object of JSON per line
+    Json,
+}
+
+/// Serves, or checks the settings: `matches` are those of `serve`, which `command` is.
+pub fn run(
+    args: &Args,
+    settings: &Settings,
+    command: &Command,
+    matches: &ArgMatches,
+) -> Result<ExitCode, Box<dyn Error>> {
+    if args.check_config {
+        Runtime::new()?.block_on(check::check(args, settings, command, matches))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log_as(args.log_format, args.log);
+    run_logged(args).or_else(|failure| match args.log_format {
+        LogFormat::Text => Err(failure),
+        LogFormat::Json => {
+            error!(%failure, "the server has failed");
+            Ok(ExitCode::from(crate::USAGE))
+        }
+    })
+}
+
+fn log_as(format: LogFormat, level: LevelFilter) {
+    let logger =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).with_target(false);
+    match format {
+        LogFormat::Text => logger.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => logger.json().flatten_event(true).init(),
+    }
+}
+
+fn run_logged(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let runtime = Runtime::new()?;
     match runtime.block_on(serve(args))? {
         None => {
@@ -201,17 +256,9 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     // Before anything that takes long.
     let mut stop = Stop::new()?;
     let password = password(args.password_file.as_deref())?;
-    if args.demo.is_some() && password.is_some() {
-        return Err(format!(
-            "--demo is for this machine alone: unset {PASSWORD} and leave --password-file out"
-        )
-        .into());
-    }
-    if args.demo.is_some() && std::env::var_os(STORE).is_some() {
-        return Err(format!("--demo attacks a store of its own: unset {STORE}").into());
-    }
+    is_allowed(args, password.as_ref())?;
     let listener = bound("--listen", &args.listen, password.as_ref()).await?;
-    let page = match args.page.as_deref().or(args.demo.map(|_| DEMO_PAGE)) {
+    let page = match args.page_address() {
         Some(address) => Some(bound("--page", address, password.as_ref()).await?),
         None => None,
     };
@@ -270,6 +317,23 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     drop(temporary);
     info!("stopped");
     Ok(None)
+}
+
+impl Args {
+    /// Where the page is, if it is shown.
+    fn page_address(&self) -> Option<&str> {
+        self.page.as_deref().or(self.demo.map(|_| DEMO_PAGE))
+    }
+}
+
+/// A demonstration attacks itself, for everybody on this machine to see.
+fn is_allowed(args: &Args, password: Option<&Password>) -> Result<(), String> {
+    if args.demo.is_some() && password.is_some() {
+        return Err(format!(
+            "--demo is for this machine alone: unset {PASSWORD} and leave --password-file out"
+        ));
+    }
+    Ok(())
 }
 
 /// The store, which may have to be built first.

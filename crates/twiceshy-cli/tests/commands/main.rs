@@ -5,6 +5,7 @@ mod bars;
 mod check;
 mod keyless;
 mod lists;
+mod man;
 mod paper;
 mod plan;
 mod race;

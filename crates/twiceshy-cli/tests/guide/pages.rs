@@ -121,6 +121,11 @@ fn choosing() {
 }
 
 #[test]
+fn installing() {
+    Page::new(None, None).run("docs/guide/installing.md");
+}
+
+#[test]
 fn lists() {
     Page::new(None, None).run("docs/guide/lists.md");
 }

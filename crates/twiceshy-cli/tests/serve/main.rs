@@ -10,8 +10,12 @@ mod flags;
 mod follow;
 mod greedy;
 mod hangup;
+mod health;
 mod interrupted;
+mod json_logs;
+mod packaging;
 mod process;
+mod settings;
 mod soak;
 mod upstream;
 #[path = "../../../twiceshy-server/tests/upstreams/mod.rs"]

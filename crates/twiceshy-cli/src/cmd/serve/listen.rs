@@ -13,11 +13,21 @@ pub(super) async fn bound(
     address: &str,
     password: Option<&Password>,
 ) -> Result<TcpListener, String> {
-    let address = resolved(flag, address).await?;
-    may_listen(address, password).map_err(|reason| format!("{flag} {reason}"))?;
+    let address = permitted(flag, address, password).await?;
     TcpListener::bind(address)
         .await
         .map_err(|error| format!("cannot listen on {address}: {error}; try another {flag}"))
+}
+
+/// Where a flag says, if listening there is allowed.
+pub(super) async fn permitted(
+    flag: &str,
+    address: &str,
+    password: Option<&Password>,
+) -> Result<SocketAddr, String> {
+    let address = resolved(flag, address).await?;
+    may_listen(address, password).map_err(|reason| format!("{flag} {reason}"))?;
+    Ok(address)
 }
 
 async fn resolved(flag: &str, address: &str) -> Result<SocketAddr, String> {

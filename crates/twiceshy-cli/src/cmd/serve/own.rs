@@ -84,7 +84,7 @@ fn show_building(progress: &Progress, users: u64, done: u64, total: u64) {
 
 /// Returns an error if filters of so many keys cannot fit in memory, where allocating them would
 /// end the process.
-fn check_memory(capacity: usize) -> Result<(), String> {
+pub(super) fn check_memory(capacity: usize) -> Result<(), String> {
     /// The default filter takes 12 bits per key of its capacity.
     const BITS: usize = 12;
     let room = Vec::<u8>::new().try_reserve_exact(capacity.saturating_mul(BITS) / 8);

@@ -13,9 +13,6 @@ use twiceshy_server::{
 
 use crate::progress::Progress;
 
-/// The environment variable of the store: unlike a flag, others cannot see it.
-pub const STORE: &str = "TWICESHY_STORE";
-
 /// Seconds. Longer times are useless, and would overflow clock arithmetic.
 const DAY: u64 = 24 * 60 * 60;
 const YEAR: u64 = 365 * DAY;
@@ -25,8 +22,8 @@ const YEAR: u64 = 365 * DAY;
 #[command(next_help_heading = "Your own store instead of an embedded one")]
 pub struct UpstreamArgs {
     /// postgres://USER:PASSWORD@HOST:PORT/DATABASE or
-    /// redis://:PASSWORD@HOST:PORT/NUMBER; then DIR has only the filter [default:
-    /// TWICESHY_STORE in the environment, or none]
+    /// redis://:PASSWORD@HOST:PORT/NUMBER; then DIR has only the filter. TWICESHY_STORE or a
+    /// file hides its password from other users [default: none]
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     store: Option<String>,
 
@@ -98,6 +95,17 @@ pub struct UpstreamArgs {
     store_scan_timeout: u64,
 }
 
+/// A store by its flags.
+pub enum Chosen {
+    Postgres(PostgresOptions),
+    Redis {
+        address: String,
+        authorities: Option<Authorities>,
+        timeout: Duration,
+        following: Option<Following>,
+    },
+}
+
 /// Whether commits of a store that is followed wait for the filter.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Follow {
@@ -108,31 +116,20 @@ enum Follow {
 }
 
 impl UpstreamArgs {
-    /// The backend of the store that was named, if one was.
-    pub async fn backend(&self, directory: &Path) -> Result<Option<Backend>, Box<dyn Error>> {
-        let Some(address) = self.store.clone().or_else(|| std::env::var(STORE).ok()) else {
+    /// The store that was named, if one was, as far as the flags tell.
+    pub fn chosen(&self) -> Result<Option<Chosen>, Box<dyn Error>> {
+        let Some(address) = self.store.clone() else {
             return match self.only_for_a_store() {
                 Some(flag) => Err(format!("{flag} is for a store of yours: add --store").into()),
                 None => Ok(None),
             };
         };
-        let options = ShieldOptions {
-            directory: directory.into(),
-            resync: self.resync.map(Duration::from_secs),
-            resync_at_start: !self.no_resync_at_start,
-        };
-        if options.resync.is_none() && self.follow.is_none() {
-            warn!(
-                "keys that are added to the store without TS.ADDED read as missing until the next \
-                 start; --follow learns of them at once, --resync SECONDS finds them"
-            );
-        }
         let authorities = self.store_ca.as_deref().map(Authorities::read).transpose()?;
         let timeout = Duration::from_secs(self.store_timeout);
         let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
         match (scheme, &self.table, &self.key) {
             ("postgres" | "postgresql", Some(table), Some(key)) => {
-                let asked = PostgresOptions {
+                Ok(Some(Chosen::Postgres(PostgresOptions {
                     address,
                     authorities,
                     table: table.clone(),
@@ -141,30 +138,14 @@ impl UpstreamArgs {
                     connections: self.store_connections,
                     timeout,
                     scan_timeout: Duration::from_secs(self.store_scan_timeout),
-                };
-                let table = Table::connect(&asked).await?;
-                let shield: Postgres = match self.follow {
-                    Some(follow) => {
-                        let follow = self.follow_options(follow);
-                        shown(|told| Postgres::follow(table, &options, follow, told)).await?
-                    }
-                    None => shown(|told| Postgres::open(table, &options, told)).await?,
-                };
-                Ok(Some(Backend::Postgres(shield)))
+                })))
             }
             ("postgres" | "postgresql", ..) => {
                 Err("a table of PostgreSQL needs --table and --key".into())
             }
             ("redis" | "rediss" | "redis+unix" | "unix", None, None) if self.value.is_none() => {
                 let following = self.redis_following()?;
-                let server = RedisServer::connect(&address, authorities.as_ref(), timeout).await?;
-                let shield: Redis = match following {
-                    Some(following) => {
-                        shown(|told| Redis::follow(server, &options, following, told)).await?
-                    }
-                    None => shown(|told| Redis::open(server, &options, told)).await?,
-                };
-                Ok(Some(Backend::Redis(shield)))
+                Ok(Some(Chosen::Redis { address, authorities, timeout, following }))
             }
             ("redis" | "rediss" | "redis+unix" | "unix", ..) => {
                 Err("--table, --key and --value are for PostgreSQL; Redis has keys only".into())
@@ -176,6 +157,45 @@ impl UpstreamArgs {
             )
             .into()),
         }
+    }
+
+    /// The backend of the store that was named, if one was.
+    pub async fn backend(&self, directory: &Path) -> Result<Option<Backend>, Box<dyn Error>> {
+        let Some(chosen) = self.chosen()? else { return Ok(None) };
+        let options = ShieldOptions {
+            directory: directory.into(),
+            resync: self.resync.map(Duration::from_secs),
+            resync_at_start: !self.no_resync_at_start,
+        };
+        if options.resync.is_none() && self.follow.is_none() {
+            warn!(
+                "keys that are added to the store without TS.ADDED read as missing until the next \
+                 start; --follow learns of them at once, --resync SECONDS finds them"
+            );
+        }
+        Ok(Some(match chosen {
+            Chosen::Postgres(asked) => {
+                let table = Table::connect(&asked).await?;
+                let shield: Postgres = match self.follow {
+                    Some(follow) => {
+                        let follow = self.follow_options(follow);
+                        shown(|told| Postgres::follow(table, &options, follow, told)).await?
+                    }
+                    None => shown(|told| Postgres::open(table, &options, told)).await?,
+                };
+                Backend::Postgres(shield)
+            }
+            Chosen::Redis { address, authorities, timeout, following } => {
+                let server = RedisServer::connect(&address, authorities.as_ref(), timeout).await?;
+                let shield: Redis = match following {
+                    Some(following) => {
+                        shown(|told| Redis::follow(server, &options, following, told)).await?
+                    }
+                    None => shown(|told| Redis::open(server, &options, told)).await?,
+                };
+                Backend::Redis(shield)
+            }
+        }))
     }
 
     fn follow_options(&self, follow: Follow) -> FollowOptions {

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds the program without any shared library, for containers without an operating system and for
+# Linux of any age: target/static/twiceshy. The C library inside is that of this machine.
+# With --try it runs it like packaging/docker/Dockerfile does, in an empty root (as root).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+program="$target/static/twiceshy"
+host="$(rustc --version --verbose | sed -n 's/^host: //p')"
+# With --target the flags are for the program, not for macros and build scripts.
+RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
+  cargo build --release --locked --package twiceshy-cli --target "$host"
+install -D "$target/$host/release/twiceshy" "$program"
+bash scripts/binary.sh "$program"
+if readelf --wide --dynamic "$program" | grep NEEDED; then
+  echo "it needs shared libraries" >&2
+  exit 1
+fi
+[[ ${1:-} == --try ]] || exit 0
+
+root="$target/static/root"
+rm -rf "$root"
+install -D "$program" "$root/twiceshy"
+install -d -o 65532 -g 65532 "$root/data"
+echo "a password" > "$root/password"
+# Names are looked up as in a container: the host's files, and nothing else.
+install -D -m 644 /etc/resolv.conf "$root/etc/resolv.conf"
+echo "127.0.0.1 localhost shield.test" > "$root/etc/hosts"
+inside() {
+  env -i $(sed -n 's/^ENV //p' packaging/docker/Dockerfile) TWICESHY_PASSWORD_FILE=/password \
+    TWICESHY_LISTEN="$listen" TWICESHY_PAGE="$page" \
+    chroot --userspec=65532:65532 "$root" /twiceshy "$@"
+}
+listen=shield.test:0 page=127.0.0.1:16391
+inside serve --check-config | grep -E '^(dir|listen|page) |password'
+inside serve &
+server=$!
+trap 'kill "$server"' EXIT
+for _ in {1..100}; do
+  ! inside health >/dev/null 2>&1 || break
+  sleep 0.1
+done
+inside health
+inside health --alive
+kill -TERM "$server"
+wait "$server"
+trap - EXIT
+echo "it works in an empty root"
