@@ -287,7 +287,6 @@ impl MemorySet {
     }
 
     /// The heap memory that it holds now, in bits, including unused room and allocator overhead.
-    /// Not cheap: it visits every allocation.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.digests.bits()

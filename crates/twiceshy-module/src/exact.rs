@@ -15,8 +15,9 @@ use twiceshy_filters::{DigestFilter as _, Error, Params as _, Result};
 const RATES: [(u32, f64); 5] =
     [(9, 0.0020), (10, 0.000_91), (11, 0.000_41), (12, 0.000_19), (16, 0.000_009_6)];
 
-/// The bytes by which an addition lets the digests grow, and some more.
-const PER_ADDITION: usize = 3 * size_of::<Digest>();
+/// The bytes by which an addition lets the digests grow at most, but for the next: itself and the
+/// eight before it may each be the first of 8 digests for which a leaf takes memory.
+const PER_ADDITION: usize = 9 * 8 * size_of::<Digest>();
 
 /// Now and then one takes more at once, where a branch doubles: up to this share of all bytes, and
 /// up to room for 8 digests in each of the 2,048 leaves of the largest branch, and their places.
@@ -28,10 +29,6 @@ pub struct Exact {
     hasher: KeyHasher,
     filter: LineFilter,
     digests: MemorySet,
-    /// The bytes of the digests when they were last measured, and the changes since. That looks at
-    /// every leaf, so it is done only when a limit may have been reached.
-    measured: usize,
-    changes: usize,
 }
 
 impl Exact {
@@ -46,12 +43,8 @@ impl Exact {
         };
         let when_full = if may_grow { "grow" } else { "error" };
         let params: Params = format!("line:f={bits},full={when_full}").parse()?;
-        Ok(Self::of(hasher, LineFilter::new(&params, capacity)?, MemorySet::new()))
-    }
-
-    fn of(hasher: KeyHasher, filter: LineFilter, digests: MemorySet) -> Self {
-        let measured = digests.bits() / 8;
-        Exact { hasher, filter, digests, measured, changes: 0 }
+        let filter = LineFilter::new(&params, capacity)?;
+        Ok(Exact { hasher, filter, digests: MemorySet::new() })
     }
 
     pub fn hasher(&self) -> &KeyHasher {
@@ -82,21 +75,13 @@ impl Exact {
         if !has_room && !self.is_stored(digest)? {
             return Err(Error::Full { digest, len, capacity });
         }
-        self.changes += 1;
         self.filter.insert(digest, &mut self.digests)
     }
 
     /// Whether it may take so many bytes more.
-    fn has_room(&mut self, more: usize, most_bytes: usize) -> bool {
-        let doubling = (self.measured / DOUBLING_SHARE).min(DOUBLING_MOST);
-        let rest = size_of::<Self>() + self.filter.stats().bits / 8 + doubling + more;
-        if rest + self.measured + self.changes * PER_ADDITION <= most_bytes {
-            return true;
-        }
-        if self.changes > 0 {
-            (self.measured, self.changes) = (self.digests.bits() / 8, 0);
-        }
-        rest + self.measured <= most_bytes
+    fn has_room(&self, more: usize, most_bytes: usize) -> bool {
+        let doubling = (self.digests.bits() / 8 / DOUBLING_SHARE).min(DOUBLING_MOST);
+        self.bytes() + doubling + more <= most_bytes
     }
 
     fn is_stored(&mut self, digest: Digest) -> Result<bool> {
@@ -110,7 +95,6 @@ impl Exact {
     /// # Errors
     /// None: the digests are in memory.
     pub fn remove(&mut self, digest: Digest) -> Result<bool> {
-        self.changes += 1;
         self.filter.remove(digest, &mut self.digests)
     }
 
@@ -139,8 +123,7 @@ impl Exact {
         self.filter.stats().capacity
     }
 
-    /// All memory, the digests included. It looks at every leaf of digests: half a millisecond
-    /// with 10^7 of them.
+    /// All memory, the digests included.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + (self.filter.stats().bits + self.digests.bits()) / 8
     }
@@ -171,7 +154,7 @@ impl Exact {
         let filter = LineFilter::load(reader.block("the filter")?)?;
         let digests = MemorySet::load(reader.block("the digests")?)?;
         reader.finish()?;
-        let mut exact = Self::of(hasher, filter, digests);
+        let mut exact = Exact { hasher, filter, digests };
         exact.check().map_err(Error::format)?;
         Ok(exact)
     }

@@ -1,6 +1,7 @@
 import pytest
 
-from servers import PROGRAMS, Server
+from clusters import first_slot, node_id, nodes_info
+from servers import PROGRAMS, Server, free_ports, wait_until
 
 
 @pytest.fixture(scope="session", params=sorted(PROGRAMS), ids=str)
@@ -40,3 +41,30 @@ def new_server(program, tmp_path):
     yield make
     for each in servers:
         each.stop()
+
+
+@pytest.fixture
+def cluster(new_server):
+    """Three masters with a replica each."""
+    servers = []
+    for name, port in enumerate(free_ports(6)):
+        servers.append(new_server("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--appendonly", "yes",
+                                  "--appendfsync", "always", "--repl-diskless-sync-delay", "0",
+                                  "--cluster-config-file", "nodes.conf", name=str(name), port=port))
+    masters, replicas = servers[:3], servers[3:]
+    for number, master in enumerate(masters):
+        first, last = first_slot(number), first_slot(number + 1) - 1
+        master.client.execute_command("CLUSTER ADDSLOTSRANGE", first, last) if "6.2" not in master.program else \
+            master.client.execute_command("CLUSTER ADDSLOTS", *range(first, last + 1))
+        master.client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+    for server in servers[1:]:
+        server.client.execute_command("CLUSTER MEET", "127.0.0.1", servers[0].port)
+    def known(server):
+        return int(nodes_info(server)["cluster_known_nodes"])
+    wait_until(lambda: all(known(server) == 6 for server in servers), what="the meeting")
+    for master, replica in zip(masters, replicas):
+        replica.client.execute_command("CLUSTER REPLICATE", node_id(master))
+    wait_until(lambda: all(nodes_info(server)["cluster_state"] == "ok" for server in servers), what="the cluster")
+    wait_until(lambda: all(replica.client.info("replication").get("master_link_status") == "up" for replica in replicas),
+               what="the replicas")
+    return masters, replicas

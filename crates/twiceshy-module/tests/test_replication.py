@@ -6,12 +6,10 @@ import time
 
 import pytest
 import redis
-from redis.cluster import ClusterNode, RedisCluster
 
-from servers import free_ports, wait_until
+from clusters import client_of, move, nodes_info, owns
+from servers import wait_until
 from test_commands import REMOTES, false_positives, fill, info
-
-SLOTS = 16384
 
 
 def caught_up(primary, replica):
@@ -51,60 +49,6 @@ def test_replicas_have_the_same_bytes(new_server, remote):
         ours, theirs = info(primary, "f"), info(replica, "f")
         assert {name: ours[name] for name in ours if name not in sizes} == \
             {name: theirs[name] for name in theirs if name not in sizes}
-
-
-@pytest.fixture
-def cluster(new_server):
-    """Three masters with a replica each."""
-    servers = []
-    for name, port in enumerate(free_ports(6)):
-        servers.append(new_server("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--appendonly", "yes",
-                                  "--appendfsync", "always", "--repl-diskless-sync-delay", "0",
-                                  "--cluster-config-file", "nodes.conf", name=str(name), port=port))
-    masters, replicas = servers[:3], servers[3:]
-    for number, master in enumerate(masters):
-        first, last = number * SLOTS // 3, (number + 1) * SLOTS // 3 - 1
-        master.client.execute_command("CLUSTER ADDSLOTSRANGE", first, last) if "6.2" not in master.program else \
-            master.client.execute_command("CLUSTER ADDSLOTS", *range(first, last + 1))
-        master.client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-    for server in servers[1:]:
-        server.client.execute_command("CLUSTER MEET", "127.0.0.1", servers[0].port)
-    def known(server):
-        return int(nodes_info(server)["cluster_known_nodes"])
-    wait_until(lambda: all(known(server) == 6 for server in servers), what="the meeting")
-    for master, replica in zip(masters, replicas):
-        replica.client.execute_command("CLUSTER REPLICATE", node_id(master))
-    wait_until(lambda: all(nodes_info(server)["cluster_state"] == "ok" for server in servers), what="the cluster")
-    wait_until(lambda: all(replica.client.info("replication").get("master_link_status") == "up" for replica in replicas),
-               what="the replicas")
-    return masters, replicas
-
-
-def nodes_info(server):
-    info = server.client.execute_command("CLUSTER INFO")
-    if isinstance(info, dict):
-        return info
-    return dict(line.split(":") for line in info.decode().split())
-
-
-def node_id(server):
-    found = server.client.execute_command("CLUSTER MYID")
-    return found.decode() if isinstance(found, bytes) else found
-
-
-def client_of(servers):
-    nodes = [ClusterNode("127.0.0.1", server.port) for server in servers]
-    return RedisCluster(startup_nodes=nodes, socket_timeout=10)
-
-
-def move(slot, source, target, clients):
-    """Moves one slot with its keys, as redis-cli does."""
-    target.client.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", node_id(source))
-    source.client.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", node_id(target))
-    while keys := source.client.execute_command("CLUSTER GETKEYSINSLOT", slot, 10):
-        source.client.execute_command("MIGRATE", "127.0.0.1", target.port, "", 0, 10_000, "KEYS", *keys)
-    for server in (target, source, *clients):
-        server.client.execute_command("CLUSTER SETSLOT", slot, "NODE", node_id(target))
 
 
 def test_a_cluster_denies_nothing_while_it_changes(cluster):
@@ -172,18 +116,3 @@ def test_a_cluster_denies_nothing_while_it_changes(cluster):
             some = sorted(stored[key])[at:at + 500]
             assert all(db.execute_command("AF.MEXISTS", key, *some))
     assert reads[0] > 500, f"{reads[0]} reads, {len(failures)} failures: {failures[:2]}"
-
-
-def owns(server, slot):
-    try:
-        server.client.execute_command("CLUSTER COUNTKEYSINSLOT", slot)
-        ranges = server.client.execute_command("CLUSTER NODES")
-    except redis.ConnectionError:
-        return False
-    text = ranges.decode() if isinstance(ranges, bytes) else str(ranges)
-    if isinstance(ranges, dict):
-        mine = [node for node in ranges.values() if "myself" in node["flags"]][0]["slots"]
-        return any(int(part[0]) <= slot <= int(part[-1]) for part in mine)
-    line = next(line for line in text.splitlines() if "myself" in line)
-    parts = [part.split("-") for part in line.split()[8:] if not part.startswith("[")]
-    return any(int(part[0]) <= slot <= int(part[-1]) for part in parts)

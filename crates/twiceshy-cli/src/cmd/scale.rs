@@ -128,8 +128,9 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Write load, first pass and traffic to a file, one request per line: phase, command (add or
-    /// exists), filter, key, and whether the key is stored then
+    /// Write all requests but the reports to a file, one per line: phase, command (reserve, add or
+    /// exists), filter, key (for reserve: the arguments of AF.RESERVE), and whether the key is stored
+    /// then
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
 

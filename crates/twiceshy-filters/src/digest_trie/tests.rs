@@ -1,7 +1,65 @@
 use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
 
 use super::*;
 use crate::rng::Rng;
+
+impl<const LEAF: usize, const WIDTH: usize> Branch<LEAF, WIDTH> {
+    /// Checks all below; `used` bits of every digest are those of `prefix`.
+    fn check(&self, prefix: u128, used: u32) -> Result<(), String> {
+        let (width, below) = (self.children.len(), used + self.bits());
+        if !width.is_power_of_two() || !(2..=WIDTH).contains(&width) || below > 128 {
+            return Err(format!("a branch of {width} children at bit {used}"));
+        }
+        let weight: usize = self.children.iter().map(Node::weight).sum();
+        if weight != self.weight {
+            return Err(format!("children that weigh {weight} and not {}", self.weight));
+        }
+        for (index, child) in self.children.iter().enumerate() {
+            let prefix = prefix | ((index as u128) << (128 - below));
+            match child {
+                Node::Branch(branch) if branch.is_sparse() => {
+                    return Err(format!("{width} children weigh {weight} at bit {below}"));
+                }
+                Node::Branch(branch) => branch.check(prefix, below)?,
+                Node::Leaf(digests) if digests.len() > LEAF => {
+                    return Err(format!("{} digests in a leaf at bit {below}", digests.len()));
+                }
+                Node::Leaf(digests) if digests.capacity() >= digests.len() + STEP => {
+                    return Err(format!(
+                        "room for {} in a leaf of {}",
+                        digests.capacity(),
+                        digests.len()
+                    ));
+                }
+                Node::Leaf(digests) => {
+                    let here = |digest: &Digest| (digest.number() ^ prefix) >> (128 - below) == 0;
+                    if !digests.is_sorted_by(|a, b| a < b) || !digests.iter().all(here) {
+                        return Err(format!("a leaf at bit {below} has {digests:?}"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<const LEAF: usize, const WIDTH: usize> DigestTrie<LEAF, WIDTH> {
+    /// Checks every invariant.
+    fn check(&self) -> Result<(), String> {
+        if self.root.is_sparse() && self.root.children.len() > 2 {
+            return Err(format!("a root of {} children is sparse", self.root.children.len()));
+        }
+        if self.len != self.iter().count() {
+            return Err(format!("{} digests and not {}", self.iter().count(), self.len));
+        }
+        if self.heap != self.root.heap() {
+            return Err(format!("{} bytes and not {}", self.root.heap(), self.heap));
+        }
+        self.root.check(0, 0)
+    }
+}
 
 /// Ways to choose digests, random and not.
 pub(crate) const PATTERNS: [fn(&mut Rng) -> Digest; 7] = [
@@ -71,6 +129,7 @@ fn play<const LEAF: usize, const WIDTH: usize>(steps: usize) {
                 let sorted: Vec<Digest> = oracle.iter().copied().collect();
                 let loaded = DigestTrie::from_sorted(&sorted);
                 check(&loaded, &oracle);
+                check(&trie.clone(), &oracle);
                 assert!(loaded == trie && trie.clone() == loaded);
                 if step % 2 == 0 {
                     trie = loaded;

@@ -76,9 +76,8 @@ impl<'a> Cluster<'a> {
         wanted: impl Fn(usize) -> bool,
         watch: &dyn Watch,
     ) -> Result<Vec<(Member, u64)>> {
-        let secret = |index: usize| hasher(mix(self.setting.seed).wrapping_add(index as u64));
         let mut filters = (0..self.setting.partitions)
-            .map(|index| Ok((Member::new(&self.shape, secret(index))?, 0)))
+            .map(|index| Ok((Member::new(&self.shape, self.secret(index))?, 0)))
             .collect::<Result<Vec<_>>>()?;
         for key in keys {
             let name = key_name(key);
@@ -92,6 +91,16 @@ impl<'a> Cluster<'a> {
             }
         }
         Ok(filters)
+    }
+
+    /// The secret of a partition's filter.
+    fn secret(&self, partition: usize) -> KeyHasher {
+        hasher(mix(self.setting.seed).wrapping_add(partition as u64))
+    }
+
+    /// What `AF.RESERVE` is given for a partition's filter.
+    pub(super) fn reserve_arguments(&self, partition: usize) -> String {
+        self.shape.reserve_arguments(&self.secret(partition))
     }
 
     /// The partition of a key.

@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 
 use twiceshy::Filter;
-use twiceshy_filters::{Adapted, AnyFilter, KeyHasher, Result, Spec};
+use twiceshy::filter::DEFAULT_RATE;
+use twiceshy_filters::line::{LineFilter, Params};
+use twiceshy_filters::remote::MemorySet;
+use twiceshy_filters::{Adapted, DigestFilter as _, KeyHasher, Result};
 
 use super::queue::Time;
 
@@ -16,11 +19,19 @@ pub enum Remote {
     Memory,
 }
 
-/// Bytes per key of the set of digests in memory: 590 MB with 3 * 10^7 keys (docs/notebook.md).
-const SET_BYTES: f64 = 19.7;
-
-/// The exact kind: a line filter, as the other one is by default.
+/// The filter with a remote, and the rate for which `AF.RESERVE` makes it.
 const EXACT: &str = "line:f=9,full=grow";
+const EXACT_RATE: f64 = 0.002;
+
+/// Bits of the table of exceptions for one of `AF.RESERVE ... EXCEPTIONS`: a set and its index.
+const EXCEPTION_BITS: f64 = 68.0 * 8.0;
+
+/// What the module keeps of the last additions to a filter without a remote: 8 bytes per 64 keys of
+/// capacity, within these limits.
+const ADDITION_BYTES: usize = 8;
+const KEYS_PER_ADDITION: usize = 64;
+const FEWEST_ADDITIONS: usize = 16;
+const MOST_ADDITIONS: usize = 1024;
 
 /// The size and the kind of the filters.
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +45,43 @@ pub(super) struct Shape {
     pub(super) exceptions: Option<f64>,
 }
 
-/// A filter of the library.
+impl Shape {
+    /// What `AF.RESERVE key` is given to make the same filter.
+    pub(super) fn reserve_arguments(&self, hasher: &KeyHasher) -> String {
+        let capacity = self.capacity;
+        let mut arguments = match self.remote {
+            Remote::None => format!("{} {capacity}", self.rate.unwrap_or(DEFAULT_RATE)),
+            Remote::Memory => format!("{EXACT_RATE} {capacity} REMOTE memory"),
+        };
+        if let (Remote::None, Some(bits)) = (self.remote, self.exceptions) {
+            let exceptions = (capacity as f64 * bits / EXCEPTION_BITS).ceil();
+            arguments.push_str(&format!(" EXCEPTIONS {exceptions}"));
+        }
+        arguments.push_str(" SECRET ");
+        hasher.to_bytes().iter().for_each(|byte| arguments.push_str(&format!("{byte:02x}")));
+        arguments
+    }
+}
+
+/// A filter of the library, as the module has it.
 pub(super) enum Member {
     Alone(Box<Filter>),
-    Exact { filter: AnyFilter, hasher: KeyHasher },
+    Exact(Box<Exact>),
+}
+
+/// A filter with its digests in memory.
+pub(super) struct Exact {
+    filter: LineFilter,
+    digests: MemorySet,
+    hasher: KeyHasher,
 }
 
 impl Member {
     pub(super) fn new(shape: &Shape, hasher: KeyHasher) -> Result<Self> {
         if shape.remote == Remote::Memory {
-            let filter = EXACT.parse::<Spec>()?.build(shape.capacity)?;
-            return Ok(Member::Exact { filter, hasher });
+            let filter = LineFilter::new(&EXACT.parse::<Params>()?, shape.capacity)?;
+            let digests = MemorySet::new();
+            return Ok(Member::Exact(Box::new(Exact { filter, digests, hasher })));
         }
         let mut builder = Filter::builder().capacity(shape.capacity).hasher(hasher);
         if let Some(rate) = shape.rate {
@@ -58,15 +95,18 @@ impl Member {
 
     pub(super) fn contains(&self, key: &str) -> bool {
         match self {
-            Member::Alone(filter) => filter.contains(key),
-            Member::Exact { filter, hasher } => filter.contains(hasher.digest(key)),
+            // `AF.EXISTS` changes nothing, not even which exception was asked for last.
+            Member::Alone(filter) => filter.peek(key),
+            Member::Exact(exact) => exact.filter.contains(exact.hasher.digest(key)),
         }
     }
 
     pub(super) fn insert(&mut self, key: &str) -> Result<()> {
         match self {
             Member::Alone(filter) => drop(filter.insert(key)),
-            Member::Exact { filter, hasher } => drop(filter.insert(hasher.digest(key))?),
+            Member::Exact(exact) => {
+                exact.filter.insert(exact.hasher.digest(key), &mut exact.digests)?;
+            }
         }
         Ok(())
     }
@@ -75,26 +115,33 @@ impl Member {
     pub(super) fn adapt(&mut self, key: &str) -> Result<bool> {
         Ok(match self {
             Member::Alone(filter) => filter.adapt(key),
-            Member::Exact { filter, hasher } => filter.adapt(hasher.digest(key))? == Adapted::Fixed,
+            Member::Exact(exact) => {
+                let digest = exact.hasher.digest(key);
+                exact.filter.adapt(digest, &mut exact.digests)? == Adapted::Fixed
+            }
         })
     }
 
-    /// Its memory, that of its remote included.
+    /// Its memory in a node, but for a few hundred bytes.
     pub(super) fn bytes(&self) -> u64 {
-        match self {
-            Member::Alone(filter) => filter.stats().bytes as u64,
-            Member::Exact { filter, .. } => {
+        let bytes = match self {
+            Member::Alone(filter) => {
                 let stats = filter.stats();
-                stats.bits as u64 / 8 + (SET_BYTES * stats.capacity as f64) as u64
+                let additions = stats.capacity / KEYS_PER_ADDITION;
+                stats.bytes + ADDITION_BYTES * additions.clamp(FEWEST_ADDITIONS, MOST_ADDITIONS)
             }
-        }
+            Member::Exact(exact) => {
+                size_of::<Exact>() + (exact.filter.stats().bits + exact.digests.bits()) / 8
+            }
+        };
+        bytes as u64
     }
 
     /// Adaptations that it holds.
     pub(super) fn adaptations(&self) -> u64 {
         match self {
             Member::Alone(filter) => filter.stats().exceptions as u64,
-            Member::Exact { filter, .. } => filter.stats().adaptations,
+            Member::Exact(exact) => exact.filter.stats().adaptations,
         }
     }
 
@@ -102,7 +149,7 @@ impl Member {
     pub(super) fn exceptions_room(&self) -> Option<u64> {
         match self {
             Member::Alone(filter) => Some(filter.stats().exceptions_room as u64),
-            Member::Exact { .. } => None,
+            Member::Exact(_) => None,
         }
     }
 
@@ -113,10 +160,14 @@ impl Member {
                 let bytes = filter.to_bytes();
                 (Member::Alone(Box::new(Filter::from_bytes(&bytes)?)), bytes.len() as u64)
             }
-            Member::Exact { filter, hasher } => {
-                let bytes = filter.save();
-                let copy = AnyFilter::load(&bytes)?;
-                (Member::Exact { filter: copy, hasher: hasher.clone() }, bytes.len() as u64)
+            Member::Exact(exact) => {
+                let (filter, digests) = (exact.filter.save(), exact.digests.save());
+                let copy = Exact {
+                    filter: LineFilter::load(&filter)?,
+                    digests: MemorySet::load(&digests)?,
+                    hasher: exact.hasher.clone(),
+                };
+                (Member::Exact(Box::new(copy)), (filter.len() + digests.len()) as u64)
             }
         })
     }

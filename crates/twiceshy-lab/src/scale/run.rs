@@ -24,16 +24,17 @@ const PATIENCE: u64 = 5000;
 /// Where the attacker stops by default if there are no exceptions: what they would hold.
 const KEYS_PER_EXCEPTION: u64 = 205;
 
-/// A request of the first pass or of the traffic, for those who play it against a real cluster.
+/// A request, for a script that plays it against a real cluster. Reports are not among them: they
+/// depend on the answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// "load", "first pass" or "traffic".
+    /// "load", "first pass", "traffic", and of the attack "collect" and "replay".
     pub phase: &'static str,
-    /// "add" or "exists".
+    /// "reserve", "add" or "exists".
     pub command: &'static str,
     /// The filter's key in the cluster.
     pub filter: &'a str,
-    /// The item.
+    /// The item; of "reserve", the arguments that make the same filter.
     pub key: &'a str,
     /// Whether the store has the item when it is asked for.
     pub stored: bool,
@@ -68,7 +69,7 @@ pub(super) struct Run<'a> {
     record: &'a mut dyn FnMut(Record<'_>),
 }
 
-/// Plays a setting. `record` sees every request up to the end of the traffic.
+/// Plays a setting. `record` sees every request.
 ///
 /// # Errors
 /// Filters that cannot be built.
@@ -92,6 +93,7 @@ pub fn run(
         rows: Vec::new(),
         record,
     };
+    run.record_filters();
     for key in 0..setting.keys {
         run.record("load", "add", key, false);
     }
@@ -107,6 +109,14 @@ pub fn run(
 }
 
 impl Run<'_> {
+    fn record_filters(&mut self) {
+        for (index, partition) in self.cluster.partitions.iter().enumerate() {
+            let (filter, key) = (&*partition.name, &*self.cluster.reserve_arguments(index));
+            let (phase, command) = ("load", "reserve");
+            (self.record)(Record { phase, command, filter, key, stored: false });
+        }
+    }
+
     fn record(&mut self, phase: &'static str, command: &'static str, key: Key, stored: bool) {
         let key = key_name(key);
         let filter = &self.cluster.partitions[self.cluster.partition_of(&key)].name;
@@ -167,6 +177,7 @@ impl Run<'_> {
             }
             let key = ATTACK + number;
             let wasted = self.tally.counts.wasted;
+            self.record("collect", "exists", key, false);
             self.lookup(key)?;
             if self.tally.counts.wasted > wasted {
                 found.push(key);
@@ -176,7 +187,9 @@ impl Run<'_> {
         phases.push(self.end_phase("collect", start)?);
         let start = self.arrivals.now;
         for number in 0..self.setting.rounds * found.len() as u64 {
-            self.lookup(found[(number % found.len() as u64) as usize])?;
+            let key = found[(number % found.len() as u64) as usize];
+            self.record("replay", "exists", key, false);
+            self.lookup(key)?;
             step(number, watch);
         }
         phases.push(self.end_phase("replay", start)?);
