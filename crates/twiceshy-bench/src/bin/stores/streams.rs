@@ -40,7 +40,7 @@ pub fn table() -> Outcome {
         let hasher = KeyHasher::keyed([5; 16]);
         let (mut stored, mut queries) = (HashSet::new(), Vec::new());
         for number in numbers {
-            let digest = hasher.digest(&number.to_le_bytes());
+            let digest = hasher.digest(number.to_le_bytes());
             // A tenth of the keys, whichever they are.
             if mix(u64::from(number)).is_multiple_of(10) {
                 stored.insert(digest);
