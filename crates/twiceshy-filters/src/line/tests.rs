@@ -4,6 +4,7 @@ mod adapting;
 mod drift;
 mod growth;
 mod histories;
+mod strangers;
 
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
