@@ -21,6 +21,7 @@ fn in_a_directory(example: impl FnOnce() -> Result) -> Result {
 }
 
 #[test]
+#[expect(clippy::unnecessary_get_then_check, reason = "the map stands for a database")]
 fn a_filter_in_front_of_a_database() -> Result {
     let database = std::collections::HashMap::from([("alice", 1)]);
     let mut users = twiceshy::Filter::builder().capacity(1_000_000).build()?;

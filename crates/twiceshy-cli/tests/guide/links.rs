@@ -31,10 +31,8 @@ fn targets(document: &str) -> Vec<String> {
 /// The anchors of a document's headings, as forges make them.
 fn anchors(document: &str) -> Vec<String> {
     let headings = prose(document);
-    let headings = headings.lines().filter_map(|line| {
-        line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase())
-    });
-    headings.map(|heading| slug(&heading)).collect()
+    let headings = headings.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| slug(&line.trim_start_matches('#').trim().to_lowercase())).collect()
 }
 
 /// Letters, digits, hyphens and underscores stay, spaces become hyphens, the rest goes.
