@@ -1,4 +1,5 @@
-//! How `twiceshy::Filter` does from 10^5 keys on: made for all its keys, and grown from 1,000.
+//! How `twiceshy::Filter` does from 10^5 keys on: made for all its keys, grown from a tenth, and
+//! from 1,000.
 //! Times are those of the processor, but for the longest insertion, which the clock measures:
 //! whatever interrupts the process is in it.
 
@@ -11,8 +12,10 @@ use twiceshy::Filter;
 
 use crate::{line, processor};
 
-/// The capacity that a filter grows from.
+/// The least capacity that a filter grows from, and the most keys that it grows to from there: ten
+/// times as many take ten minutes.
 const SMALL: u64 = 1_000;
+const MOST_FROM_SMALL: u64 = 10_000_000;
 
 /// Longer insertions are counted.
 const LONG: Duration = Duration::from_millis(1);
@@ -85,7 +88,8 @@ pub fn table(most: u64, markdown: bool) {
     }
     let program = std::env::current_exe().expect("this program");
     for keys in (5..).map(|power| 10u64.pow(power)).take_while(|&keys| keys <= most) {
-        for capacity in [keys, SMALL] {
+        let small = (keys <= MOST_FROM_SMALL).then_some(SMALL);
+        for capacity in [keys, keys / 10].into_iter().chain(small) {
             let numbers = [keys, capacity].map(|number| number.to_string());
             let arguments = ["--keys", &numbers[0], "--grown-from", &numbers[1]];
             let output = Command::new(&program).args(arguments).output().expect("it runs");
