@@ -33,6 +33,8 @@ def test_replicas_have_the_same_bytes(new_server, remote):
         # Lookups on one side only must not make a difference.
         wrong = false_positives(primary, "f", 5, start=100_000 * step)
         primary.execute_command("AF.ADAPT", "f", *wrong)
+        for item in wrong:
+            primary.execute_command("AF.EXISTS", "f", item)
         more = [f"more:{choose.randrange(3000)}" for _ in range(20)]
         primary.execute_command("AF.MADD", "f", *more)
         items += more
