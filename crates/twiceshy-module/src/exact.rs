@@ -170,6 +170,8 @@ impl Exact {
 
 #[cfg(test)]
 mod tests {
+    use twiceshy_filters::format::seal;
+
     use super::*;
 
     /// Adds keys from this number on until there is no room; returns the number of the first that
@@ -200,5 +202,49 @@ mod tests {
             assert!(exact.remove(digest).expect("digests are in memory"));
         }
         assert!(fill(&mut exact, first, MOST) > first + first / 8);
+    }
+
+    /// With correct checksums, as by an attacker who can send `RESTORE`: what is loaded denies none of
+    /// its digests, so later operations do not meet a filter that is broken.
+    #[test]
+    fn filters_and_digests_that_do_not_belong_together_are_refused() {
+        let made = |first: u64| {
+            let mut exact = Exact::new(KeyHasher::fast(7), 0.01, 300, true).expect("a filter");
+            for number in first..first + 300 {
+                let digest = exact.hasher.digest(number.to_le_bytes());
+                exact.insert(digest, true, usize::MAX).expect("there is room");
+            }
+            exact
+        };
+        let (one, other) = (made(0), made(1000));
+        let load = |filter: &[u8], digests: &[u8]| {
+            let mut writer = Writer::new(FILTER_AND_REMOTE);
+            writer.block(filter);
+            writer.block(digests);
+            Exact::from_bytes(&with_secret(&one.hasher, &writer.finish()))
+        };
+        let (filter, digests) = (one.filter.save(), one.digests.save());
+        assert!(load(&filter, &digests).is_ok());
+        assert!(load(&filter, &other.digests.save()).is_err());
+        assert!(load(&filter, &MemorySet::new().save()).is_err());
+        // Every byte of the filter in turn.
+        let mut loaded = 0;
+        for at in 0..filter.len() {
+            let mut changed = filter.clone();
+            changed[at] ^= 1 << (at % 8);
+            seal(&mut changed);
+            let Ok(mut exact) = load(&changed, &digests) else { continue };
+            loaded += 1;
+            assert_eq!(exact.check(), Ok(()), "byte {at}");
+            let all: Vec<Digest> = one.digests.iter().collect();
+            assert!(exact.contains_many(&all).into_iter().all(|maybe| maybe), "byte {at}");
+            assert!(
+                all.iter().all(|&digest| matches!(exact.remove(digest), Ok(true))),
+                "byte {at}"
+            );
+            assert_eq!((exact.len(), exact.check()), (0, Ok(())), "byte {at}");
+        }
+        // Counts of events, and bits of the last lines' padding.
+        assert!(loaded < filter.len() / 4, "{loaded} of {} changes were not noticed", filter.len());
     }
 }

@@ -69,6 +69,11 @@ pub struct Info {
     pub exceptions_room: usize,
 }
 
+/// What an object takes beside a filter without its keys.
+fn beside(recent: &Recent) -> usize {
+    size_of::<Object>() - size_of::<Filter>() + recent.bytes()
+}
+
 const ARRIVING: &str = "it is being loaded; send the remaining chunks with AF.LOADCHUNK";
 
 impl Object {
@@ -175,8 +180,8 @@ impl Object {
     pub fn add(&mut self, item: &[u8], most_bytes: usize) -> Result<bool> {
         match &mut self.contents {
             Contents::Alone { filter, recent } => {
-                let limit = if self.scaling { most_bytes } else { 0 };
-                let added = filter.insert_within(item, limit)?;
+                let limit = most_bytes.saturating_sub(beside(recent));
+                let added = filter.insert_within(item, if self.scaling { limit } else { 0 })?;
                 recent.note(filter.hasher().digest(item));
                 Ok(added)
             }
@@ -234,11 +239,11 @@ impl Object {
     pub fn absorb(&mut self, other: &Object, most_bytes: usize) -> Result<()> {
         let reason = "filters can be merged if they were reserved with the same SECRET and REMOTE";
         match (&mut self.contents, &other.contents) {
-            (Contents::Alone { filter, .. }, Contents::Alone { filter: other, .. })
+            (Contents::Alone { filter, recent }, Contents::Alone { filter: other, .. })
                 if filter.hasher() == other.hasher() =>
             {
                 let (ours, theirs) = (filter.stats(), other.stats());
-                if ours.bytes.saturating_add(theirs.bytes) > most_bytes {
+                if ours.bytes + theirs.bytes > most_bytes.saturating_sub(beside(recent)) {
                     let digest = Digest::default();
                     return Err(Error::Full { digest, len: ours.len, capacity: ours.capacity });
                 }
@@ -255,14 +260,11 @@ impl Object {
 
     /// All memory that it takes.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + match &self.contents {
-                Contents::Alone { filter, recent } => {
-                    filter.stats().bytes - size_of::<Filter>() + recent.bytes()
-                }
-                Contents::Exact(exact) => exact.bytes(),
-                Contents::Arriving(bytes) => bytes.capacity(),
-            }
+        match &self.contents {
+            Contents::Alone { filter, recent } => filter.stats().bytes + beside(recent),
+            Contents::Exact(exact) => size_of::<Self>() + exact.bytes(),
+            Contents::Arriving(bytes) => size_of::<Self>() + bytes.capacity(),
+        }
     }
 
     /// # Errors

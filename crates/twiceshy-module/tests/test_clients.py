@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from servers import MODULE
-from test_commands import fill
+from test_commands import fill, info
 
 
 def test_redis_py_knows_our_filters_as_bloom_filters(db):
@@ -30,6 +30,11 @@ def test_redis_py_knows_our_filters_as_bloom_filters(db):
         for number in range(20):
             bloom.add("h", number)
     assert db.execute_command("AF.ADAPT", "f", "z") == [b"absent"]
+    # Ours double, or do not grow.
+    for expansion, rate in [(0, 0), (1, 2), (4, 2)]:
+        db.delete("i")
+        db.execute_command("BF.RESERVE", "i", 0.01, 10, "EXPANSION", expansion)
+        assert info(db, "i")["Expansion rate"] == rate
 
 
 def test_the_names_of_others_are_not_taken_unless_asked_for(new_server):

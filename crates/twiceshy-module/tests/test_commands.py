@@ -214,6 +214,8 @@ def test_merged_filters_answer_as_one(db, remote):
     else:
         assert db.execute_command("AF.CARD", "all") == 1600
     assert db.execute_command("AF.CARD", "b") > 590, "the sources stay"
+    assert db.execute_command("AF.MERGE", "a", "b") == b"OK"
+    assert all(db.execute_command("AF.MEXISTS", "a", *asked[:1100])), "what it had stays"
     db.execute_command("AF.RESERVE", "other", 0.01, 1000, "REMOTE", remote)
     before = db.dump("all")
     with pytest.raises(redis.ResponseError, match="SECRET"):

@@ -40,8 +40,9 @@ def test_memory_usage_is_what_the_server_allocates(new_server, remote):
 def test_an_object_stays_within_max_bytes(new_server, remote):
     server = new_server(module_options=("MAX-BYTES", "100000"))
     db = server.client
-    with pytest.raises(redis.ResponseError, match="MAX-BYTES"):
-        db.execute_command("AF.RESERVE", "f", 0.001, 1_000_000, "REMOTE", remote)
+    for capacity in (90_000, 1_000_000):
+        with pytest.raises(redis.ResponseError, match="MAX-BYTES"):
+            db.execute_command("AF.RESERVE", "f", 0.001, capacity, "REMOTE", remote)
     db.execute_command("AF.RESERVE", "f", 0.001, 1000, "REMOTE", remote)
     added = 0
     for at in range(0, 60_000, 500):
@@ -63,3 +64,24 @@ def test_a_server_at_its_limit_refuses_additions(new_server):
             db.execute_command(*command)
     assert db.execute_command("AF.EXISTS", "f", "item:1") == 1
     assert db.execute_command("AF.DEL", "f", "item:1") == 1
+
+
+@pytest.mark.parametrize("remote", REMOTES)
+def test_max_bytes_limits_merged_and_loaded_filters_too(new_server, remote):
+    db = new_server(module_options=("MAX-BYTES", "40000")).client
+    secret, capacity = "01" + "5a" * 16, {"none": 18_000, "memory": 950}[remote]
+    for key in ("a", "b"):
+        db.execute_command("AF.RESERVE", key, 0.01, capacity, "REMOTE", remote, "SECRET", secret)
+        db.execute_command("AF.MADD", key, *[f"{key}:{n}" for n in range(capacity)])
+        assert 20_000 < info(db, key)["Bytes"] < 40_000
+    before = db.dump("a")
+    with pytest.raises(redis.ResponseError, match="MAX-BYTES"):
+        db.execute_command("AF.MERGE", "a", "b")
+    assert db.dump("a") == before
+    last, data = db.execute_command("AF.SCANDUMP", "a", 0)
+    small = new_server(name="small", module_options=("MAX-BYTES", str(len(data) - 1))).client
+    with pytest.raises(redis.ResponseError, match="MAX-BYTES"):
+        small.execute_command("AF.LOADCHUNK", "a", last, data)
+    # A snapshot is not limited: it was accepted once.
+    small.restore("a", 0, before)
+    assert small.execute_command("AF.EXISTS", "a", "a:1") == 1

@@ -38,6 +38,7 @@ def test_a_restart_keeps_everything(new_server, remote, way):
     server = new_server(*(appending if way != "rdb" else ()))
     db = server.client
     items, wrong = made(db, remote)
+    db.execute_command("AF.INSERT", "tight", "CAPACITY", 50, "NONSCALING", "REMOTE", remote, "ITEMS", "a")
     if way == "rdb":
         db.save()
     elif way != "aof":
@@ -57,6 +58,7 @@ def test_a_restart_keeps_everything(new_server, remote, way):
     assert all(db.execute_command("AF.MEXISTS", "f", *items))
     assert not any(db.execute_command("AF.MEXISTS", "f", *wrong))
     assert info(db, "f")["Adaptations"] == adaptations
+    assert [info(db, key)["Expansion rate"] for key in ("f", "tight")] == [2, 0]
     # It goes on as before.
     assert db.execute_command("AF.ADD", "f", "new item") in (0, 1)
 
@@ -73,8 +75,8 @@ def test_copies_are_equal_and_independent(db, remote):
     db.execute_command("AF.MADD", "copied", *wrong)
     assert_same(db, before, items, wrong, "restored")
     if "6.2" not in db.info("server")["redis_version"]:
-        assert db.execute_command("DEBUG DIGEST-VALUE", "restored", "renamed", "copied")[0] == \
-            db.execute_command("DEBUG DIGEST-VALUE", "renamed")[0]
+        restored, renamed, copied = db.execute_command("DEBUG DIGEST-VALUE", "restored", "renamed", "copied")
+        assert restored == renamed != copied
 
 
 @pytest.mark.parametrize("remote", REMOTES)
@@ -113,6 +115,9 @@ def test_a_filter_that_is_loaded_in_part_survives_a_restart(new_server):
     last, data = db.execute_command("AF.SCANDUMP", "f", 0)
     half = len(data) // 2
     db.execute_command("AF.LOADCHUNK", "g", 2 * half, data[:half], "NONSCALING", "ADAPTATIONS", info(db, "f")["Adaptations"])
+    # So does its dump.
+    db.restore("h", 0, db.dump("g"))
+    assert db.execute_command("AF.LOADCHUNK", "h", last, data[half:]) == b"OK" and db.execute_command("AF.CARD", "h") > 2900
     db.bgrewriteaof()
     while db.info("persistence")["aof_rewrite_in_progress"] or db.info("persistence")["aof_rewrite_scheduled"]:
         pass
@@ -210,6 +215,23 @@ def test_damaged_payloads_are_refused(server, remote):
             db.delete("damaged")
     assert db.ping() and server.process.poll() is None
     assert refused > 330, f"{refused} of 400 damaged payloads were refused"
+
+
+def test_the_flags_of_a_payload_are_known_or_refused(db):
+    fill(db, "f", 100)
+    payload = db.dump("f")
+    # Behind the type and the name: the server's mark of a number, and ours, which are the flags.
+    assert payload[10:12] == b"\x02\x00"
+
+    def restore(flags):
+        changed = payload[:11] + bytes([flags]) + payload[12:-8]
+        return db.restore("g", 0, changed + struct.pack("<Q", crc64(changed)), replace=True)
+
+    assert restore(0) and info(db, "g")["Expansion rate"] == 2
+    assert restore(1) and info(db, "g")["Expansion rate"] == 0
+    for flags in (4, 8, 33):
+        with pytest.raises(redis.ResponseError, match="Bad data format"):
+            restore(flags)
 
 
 def test_damaged_chunks_are_refused(db):

@@ -21,6 +21,7 @@ def caught_up(primary, replica):
 def test_replicas_have_the_same_bytes(new_server, remote):
     primary = new_server(name="primary").client
     early = new_server("--replicaof", "127.0.0.1", str(primary.get_connection_kwargs()["port"]), name="early").client
+    wait_until(lambda: early.info("replication")["master_link_status"] == "up", what="the link")
     items = fill(primary, "f", 3000, remote, 0.02, 500)
     primary.execute_command("AF.ADD", "made by its first item", "a")
     # Joins in the middle: it gets a snapshot and goes on from there.
@@ -32,6 +33,8 @@ def test_replicas_have_the_same_bytes(new_server, remote):
         # Lookups on one side only must not make a difference.
         wrong = false_positives(primary, "f", 5, start=100_000 * step)
         primary.execute_command("AF.ADAPT", "f", *wrong)
+        for item in wrong:
+            primary.execute_command("AF.EXISTS", "f", item)
         more = [f"more:{choose.randrange(3000)}" for _ in range(20)]
         primary.execute_command("AF.MADD", "f", *more)
         items += more
@@ -116,3 +119,29 @@ def test_a_cluster_denies_nothing_while_it_changes(cluster):
             some = sorted(stored[key])[at:at + 500]
             assert all(db.execute_command("AF.MEXISTS", key, *some))
     assert reads[0] > 500, f"{reads[0]} reads, {len(failures)} failures: {failures[:2]}"
+
+
+def test_replicas_accept_what_the_primary_has_accepted(new_server):
+    """Each command as it is sent to replicas, to one with a lower limit."""
+    primary = new_server(name="primary").client
+    port = str(primary.get_connection_kwargs()["port"])
+    replica = new_server("--replicaof", "127.0.0.1", port, name="replica", module_options=("MAX-BYTES", "1000")).client
+    wait_until(lambda: replica.info("replication")["master_link_status"] == "up", what="the link")
+    for number, options in enumerate([(), ("NONSCALING",), ("EXCEPTIONS", 77), ("REMOTE", "memory"),
+                                      ("REMOTE", "memory", "NONSCALING")]):
+        primary.execute_command("AF.INSERT", f"f{number}", "CAPACITY", 2000, "RATE", 0.01, *options, "ITEMS", "a", "b")
+    secret = "01" + "5a" * 16
+    for key in ("a", "b"):
+        primary.execute_command("AF.RESERVE", key, 0.01, 2000, "SECRET", secret)
+        primary.execute_command("AF.ADD", key, f"item of {key}")
+    primary.execute_command("AF.MERGE", "both", "a", "b")
+    last, data = primary.execute_command("AF.SCANDUMP", "f0", 0)
+    half = len(data) // 2
+    primary.execute_command("AF.LOADCHUNK", "chunks", 2 * half, data[:half], "NONSCALING")
+    primary.execute_command("AF.LOADCHUNK", "chunks", last, data[half:], "NONSCALING")
+    caught_up(primary, replica)
+    assert primary.dbsize() == replica.dbsize() == 9
+    for key in primary.keys():
+        assert replica.dump(key) == primary.dump(key), key
+        # What was loaded from chunks is so on both sides.
+        assert info(replica, key) == info(primary, key), key
