@@ -2,30 +2,81 @@
 
 use std::fmt;
 
+/// Columns of a terminal that output should fit.
+pub const WIDTH: usize = 100;
+
 /// Rows under a header. The first column is text, the others are numbers.
-pub struct Table<const COLUMNS: usize> {
-    rows: Vec<[String; COLUMNS]>,
+pub struct Table {
+    rows: Vec<Vec<String>>,
 }
 
-impl<const COLUMNS: usize> Table<COLUMNS> {
+impl Table {
     /// A table with nothing but a header.
-    pub fn new(header: &[&str; COLUMNS]) -> Self {
-        Table { rows: vec![header.map(str::to_string)] }
+    pub fn new(header: &[&str]) -> Self {
+        Table { rows: vec![header.iter().map(ToString::to_string).collect()] }
     }
 
     /// Adds a row.
-    pub fn push(&mut self, row: [String; COLUMNS]) {
+    pub fn push(&mut self, row: impl Into<Vec<String>>) {
+        let row = row.into();
+        assert_eq!(row.len(), self.rows[0].len(), "a row has a cell for each column");
         self.rows.push(row);
+    }
+
+    /// Leaves out these columns, one after the other, until it fits [`WIDTH`], and then shortens
+    /// the first one.
+    pub fn fit(&mut self, dispensable: &[&str]) {
+        let widths = |rows: &[Vec<String>]| -> Vec<usize> {
+            let columns = 0..rows[0].len();
+            let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+            columns.map(|column| width(column).unwrap_or(0)).collect()
+        };
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
+        for name in dispensable {
+            if total(&widths(&self.rows)) <= WIDTH {
+                return;
+            }
+            if let Some(column) = self.rows[0].iter().position(|cell| cell == name) {
+                self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
+        let widths = widths(&self.rows);
+        let room = WIDTH.saturating_sub(total(&widths) - widths[0]).max(1);
+        for row in &mut self.rows {
+            if row[0].chars().count() > room {
+                row[0] = row[0].chars().take(room - 1).chain(['…']).collect();
+            }
+        }
     }
 }
 
-impl<const COLUMNS: usize> fmt::Display for Table<COLUMNS> {
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+/// Words in lines of at most [`WIDTH`] letters.
+pub fn wrapped(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines.join("\n")
+}
+
+impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
-            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-        });
+        let columns = 0..self.rows[0].len();
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max();
+        let widths: Vec<usize> = columns.map(|column| width(column).unwrap_or(0)).collect();
         for row in &self.rows {
-            for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 match column {
                     0 => write!(f, "{cell:<width$}")?,
                     _ => write!(f, "  {cell:>width$}")?,
@@ -81,6 +132,32 @@ mod tests {
         table.push(["a".to_string(), count(1000)]);
         table.push(["long name".to_string(), count(1)]);
         assert_eq!(table.to_string(), "filter         n\na          1,000\nlong name      1\n");
+    }
+
+    #[test]
+    fn a_table_gives_up_columns_and_then_letters() {
+        let table = |name: &str, number: usize| {
+            let mut table = Table::new(&["filter", "spare", "n"]);
+            table.push([name.to_string(), "1".repeat(number), "2".to_string()]);
+            table.fit(&["spare", "no such column"]);
+            table.to_string()
+        };
+        let first = |text: String| text.lines().next().expect("a header").to_string();
+        assert_eq!(first(table("a", 88)).chars().count(), 99);
+        assert!(table("a", 88).contains("spare"));
+        assert!(!table("a", 90).contains("spare"));
+        assert!(!table(&"a".repeat(97), 1).contains("spare"));
+        let short = table(&"a".repeat(98), 1);
+        assert!(short.contains(&format!("{}…  2", "a".repeat(96))), "{short}");
+    }
+
+    #[test]
+    fn lines_end_between_words() {
+        let text = wrapped(&"word ".repeat(40));
+        let lengths: Vec<usize> = text.lines().map(str::len).collect();
+        assert_eq!(lengths[0], 99);
+        assert!(lengths.iter().all(|length| *length <= WIDTH), "{lengths:?}");
+        assert_eq!(wrapped("a b"), "a b");
     }
 
     #[test]

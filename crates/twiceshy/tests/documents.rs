@@ -58,6 +58,19 @@ fn a_store_on_disk() -> Result {
 }
 
 #[test]
+fn a_store_with_another_filter() -> Result {
+    in_a_directory(|| {
+        let store: twiceshy::store::GuardedStore = twiceshy::store::Options::default()
+            .spec("telescoping:f=10,spent=reseed".parse()?)
+            .capacity(1_000_000)
+            .open("data")?;
+        store.put("alice", "1 Main Street")?;
+        assert_eq!(store.get("alice")?, Some(b"1 Main Street".to_vec()));
+        Ok(())
+    })
+}
+
+#[test]
 fn in_front_of_your_own_database() -> Result {
     in_a_directory(|| {
         use std::collections::HashMap;

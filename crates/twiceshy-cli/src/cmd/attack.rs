@@ -316,7 +316,7 @@ fn score(games: &[Row]) -> String {
 }
 
 /// One adversary against all: means over games.
-fn duels(standings: &[Standing]) -> Table<8> {
+fn duels(standings: &[Standing]) -> Table {
     let mut table = Table::new(&[
         "filter",
         "bits/key",
@@ -346,18 +346,15 @@ fn duels(standings: &[Standing]) -> Table<8> {
 }
 
 /// All against all.
-fn matrix(standings: &[Standing]) -> Table<{ 1 + Attack::ALL.len() }> {
+fn matrix(standings: &[Standing]) -> Table {
     let mut header = ["filter"; 1 + Attack::ALL.len()];
     for (column, attack) in header[1..].iter_mut().zip(Attack::ALL) {
         *column = attack.name();
     }
     let mut table = Table::new(&header);
     for Standing { filter, attacks } in standings {
-        let mut scores = attacks.iter().map(|games| score(games));
-        table.push(std::array::from_fn(|column| match column {
-            0 => filter.clone(),
-            _ => scores.next().expect("one for each adversary"),
-        }));
+        let scores = attacks.iter().map(|games| score(games));
+        table.push(std::iter::once(filter.clone()).chain(scores).collect::<Vec<_>>());
     }
     table
 }

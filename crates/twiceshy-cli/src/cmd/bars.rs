@@ -217,7 +217,7 @@ fn report(rows: &mut Rows, row: &Row) -> io::Result<()> {
     rows.print(row)
 }
 
-fn table(verdicts: &Verdicts) -> Table<8> {
+fn table(verdicts: &Verdicts) -> Table {
     let mut table = Table::new(&[
         "measured",
         "filter",

@@ -28,6 +28,9 @@ use print::Printed;
 /// many that --distinct others are left for each, and the rest of the trace is the stream.
 /// Queries for stored keys are left out: every filter answers them correctly.
 ///
+/// The filter with the fewest reads of the store wins: one for each false positive, and those that
+/// adapting takes.
+///
 /// Times are means over single operations. "insert" includes the insertion into the
 /// remote, which is in memory; "query" is measured in the first pass; "adapt" includes
 /// the read that proves the key absent, and two readings of the clock.
@@ -113,7 +116,7 @@ pub struct Args {
     #[arg(long)]
     csv: bool,
 
-    /// Write a page with the false positives over the stream, filter by filter
+    /// Write a page with the store reads and false positives over the stream, filter by filter
     #[arg(long, value_name = "FILE.html")]
     plot: Option<PathBuf>,
 }

@@ -7,6 +7,7 @@ mod keyless;
 mod lists;
 mod man;
 mod paper;
+mod place;
 mod plan;
 mod race;
 mod scale;

@@ -71,6 +71,8 @@ fn the_table_ends_with_advice_and_code() {
     );
     assert!(table.contains("\nTake "), "{table}");
     assert!(table.contains("\nIn code: \""), "{table}");
+    assert!(table.ends_with("--for server, store, library or module.\n"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     // Who does not fit is named.
     assert!(text(&output.stderr).contains("broom is left out"), "{}", text(&output.stderr));
 }
@@ -109,7 +111,7 @@ fn an_adversary_changes_the_ranking() {
 #[test]
 fn errors_say_what_to_do() {
     for (flags, expected) in [
-        ("--keys 0 --bits 12 --misses 1", "0 is not in 1.."),
+        ("--keys 0 --bits 12 --misses 1", "a number of keys, at least 1"),
         ("--keys 10 --bits 1 --misses 1", "from 2 to 64"),
         ("--keys 10 --bits 12 --misses 0", "a positive number up to 10000"),
         ("--keys 10 --bits 12 --misses 1 --repeats 0.5", "from 1 to 1000000"),
@@ -121,6 +123,11 @@ fn errors_say_what_to_do() {
         ("--keys 1000000000000 --bits 12 --misses 1", "cut the keys into several filters"),
         ("--keys 18446744073709551615 --bits 12 --misses 1", "cut the keys into several filters"),
         ("--bits 12 --misses 1", "--keys <N>"),
+        ("--keys 1M", "--bits <B>"),
+        ("--keys 1M --bits 12 --rate 0.1%", "--for <PLACE>"),
+        ("--keys 1M --bits 12 --memory 2MiB", "cannot be used with"),
+        ("--keys 1M --memory 2XB", "such as 64MiB"),
+        ("--keys 1M --memory 64KiB", "64.0 KiB for 1,000,000 keys are 0.52 bits per key; allow"),
     ] {
         let output = plan(flags);
         assert_eq!(output.status.code(), Some(2), "{flags}");

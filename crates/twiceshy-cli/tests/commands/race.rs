@@ -217,10 +217,61 @@ fn the_table_has_every_filter_and_aligned_columns() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("20,000 keys, 200,000 absent keys, 200,000 queries"), "{text}");
     let table = &lines[2..3 + LABELS.len()];
+    assert!(table[0].contains("store reads"), "{text}");
+    assert!(text.contains("\nWinner: "), "{text}");
     assert!(table.iter().all(|line| line.len() == table[0].len()), "{text}");
     let names: Vec<&str> = table.iter().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names[0], "filter");
     assert_eq!(names[1..], LABELS);
+}
+
+/// Also with many seeds, all filters and a long name.
+#[test]
+fn the_output_fits_a_hundred_columns() {
+    let long = "--filters cyclic-2:k=3,b=4,full=rebuild --filters broom,aqf,whitelist,telescoping";
+    for flags in [
+        "--keys 20000 --queries 200000".to_string(),
+        "--keys 20000 --queries 200000 --bits 32 --seeds 2".to_string(),
+        format!("--keys 20000 --queries 2000000 --bits 32 --seeds 3 --seed 123456789 {long}"),
+    ] {
+        let output = race(&flags);
+        assert_eq!(output.status.code(), Some(0), "{flags}: {}", stderr(&output));
+        let text = String::from_utf8(output.stdout).expect("a table is text");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{flags}: {line}");
+        }
+        assert!(text.contains("false pos.") && text.contains("store reads"), "{text}");
+    }
+}
+
+/// What is said of the winner is what the rows say.
+#[test]
+fn the_winner_has_the_fewest_reads() {
+    let flags = "--keys 20000 --workload repeats:20 --filters plain,swapping,telescoping,cyclic-1";
+    let rows = rows(flags);
+    let reads = |row: &&Value| number(row, "remote_reads") as u64;
+    let mut by_reads: Vec<&Value> = rows.iter().collect();
+    by_reads.sort_by_key(reads);
+    let (first, next) = (by_reads[0], by_reads[1]);
+    let text = String::from_utf8(race(flags).stdout).expect("text").replace(['\n', ','], " ");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let digits = |row: &Value| {
+        let digits = reads(&row).to_string();
+        // The commas of thousands are spaces now.
+        let split = digits.len() % 3;
+        let (head, rest) = digits.split_at(split);
+        let rest: Vec<&str> = (0..rest.len() / 3).map(|at| &rest[3 * at..3 * at + 3]).collect();
+        let parts: Vec<&str> =
+            [head].into_iter().filter(|head| !head.is_empty()).chain(rest).collect();
+        parts.join(" ")
+    };
+    let name = |row: &Value| row["filter"].as_str().expect("a name").to_string();
+    assert!(
+        text.contains(&format!("Winner: {} with {} store reads.", name(first), digits(first))),
+        "{text}"
+    );
+    assert!(text.contains(&format!("Next: {} with {}", name(next), digits(next))), "{text}");
+    assert!(text.contains("It adapts: at first it is wrong about"), "{text}");
 }
 
 #[test]
@@ -324,7 +375,8 @@ fn seeds_make_rows_and_means() {
 
     let output = race(&format!("{flags} --seeds 3"));
     let text = String::from_utf8(output.stdout).expect("a table is text");
-    assert!(text.contains("means and standard errors of seeds 5 to 7"), "{text}");
+    let words = text.replace('\n', " ");
+    assert!(words.contains("means and standard errors of seeds 5 to 7"), "{text}");
     for (filter, index) in [("plain", 0), ("cyclic-1", 1)] {
         let values: Vec<f64> =
             together[index..].iter().step_by(2).map(|row| number(row, "false_positives")).collect();
@@ -365,9 +417,13 @@ fn the_plot_has_a_curve_for_each_filter() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("means"), "the table comes as well");
     let page = fs::read_to_string(path).expect("the page was written");
-    for part in ["<svg", "queries asked", "false positives so far", "plain", "cyclic-1", "swapping"]
-    {
+    for part in ["queries asked", "plain", "cyclic-1", "swapping", "<dt>Result</dt><dd>Winner: "] {
         assert!(page.contains(part), "{part}");
+    }
+    for label in ["Store reads: store reads so far", "False positives: false positives so far"] {
+        let plot = page.split("<svg").find(|svg| svg.contains(&format!("aria-label=\"{label}")));
+        let curves = plot.unwrap_or_else(|| panic!("no {label}")).matches("<polyline").count();
+        assert!(curves >= 3, "{label} has {curves} curves");
     }
 }
 

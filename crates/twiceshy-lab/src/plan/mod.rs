@@ -9,7 +9,10 @@
 //! ```
 
 pub mod hostile;
+pub mod place;
 pub mod predict;
+
+use std::cmp::Ordering;
 
 use crate::design::Design;
 use crate::entrants::{self, Entrant};
@@ -108,22 +111,25 @@ pub fn plan(question: &Question) -> Plan {
     if !choices.iter().any(|choice| choice.library) {
         choices.clear();
     }
-    choices.sort_by(|a, b| {
-        let reads = a.reads_per_query.total_cmp(&b.reads_per_query);
-        // Of the broken, and of equals, the last to break; then the smaller.
-        let later = b.breaks_at.unwrap_or(f64::MAX).total_cmp(&a.breaks_at.unwrap_or(f64::MAX));
-        let smaller = a.bits_per_key.total_cmp(&b.bits_per_key);
-        match (a.survives(question), b.survives(question)) {
-            (true, true) => reads.then(later).then(smaller),
-            (false, false) => later.then(smaller),
-            (a, b) => b.cmp(&a),
-        }
-    });
+    choices.sort_by(|a, b| fewer_reads(question, a, b));
     for (index, choice) in choices.iter_mut().enumerate() {
         choice.rank = index + 1;
     }
     let advice = advice(question, &choices);
     Plan { choices, left_out, advice }
+}
+
+/// Which of two comes first, if the memory is given.
+fn fewer_reads(question: &Question, a: &Choice, b: &Choice) -> Ordering {
+    let reads = a.reads_per_query.total_cmp(&b.reads_per_query);
+    // Of the broken, and of equals, the last to break; then the smaller.
+    let later = b.breaks_at.unwrap_or(f64::MAX).total_cmp(&a.breaks_at.unwrap_or(f64::MAX));
+    let smaller = a.bits_per_key.total_cmp(&b.bits_per_key);
+    match (a.survives(question), b.survives(question)) {
+        (true, true) => reads.then(later).then(smaller),
+        (false, false) => later.then(smaller),
+        (a, b) => b.cmp(&a),
+    }
 }
 
 fn is_modelled(entrant: &Entrant) -> bool {
@@ -147,12 +153,18 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Ch
     drop(filter);
     // It was sized for fewer keys than there will be.
     design.base().map_or(Ok(()), |spec| spec.check_capacity(question.keys))?;
+    Ok(predicted(question, &built, stats.bits as f64 / keys as f64))
+}
+
+/// What the models say of a filter that takes so many bits per key.
+fn predicted(question: &Question, built: &Built, bits_per_key: f64) -> Choice {
+    let Built { design, load, .. } = *built;
     let first_pass_rate = design.first_pass_rate(load);
     let mut choice = Choice {
         rank: 0,
         filter: design.label(),
         spec: design.to_string(),
-        bits_per_key: stats.bits as f64 / keys as f64,
+        bits_per_key,
         load,
         first_pass_rate,
         rate: 0.0,
@@ -165,13 +177,13 @@ fn choice(question: &Question, entrant: &Entrant) -> twiceshy_filters::Result<Ch
     choice.rate = prediction.rate;
     choice.reads_per_query = prediction.reads;
     if question.hostile {
-        choice.breaks_at = hostile::breaks_at(&built, question.keys as f64);
+        choice.breaks_at = hostile::breaks_at(built, question.keys as f64);
         let survives = choice.survives(question);
-        let sustained = if survives { hostile::sustained(&built) } else { 1.0 };
+        let sustained = if survives { hostile::sustained(built) } else { 1.0 };
         choice.reads_per_query = prediction.reads / prediction.rate * sustained;
         choice.rate = sustained;
     }
-    Ok(choice)
+    choice
 }
 
 /// The recommendation for a ranking.

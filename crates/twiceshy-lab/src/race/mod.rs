@@ -3,12 +3,15 @@
 //! ```text
 //! source, size, seed ─▶ Course ─┬─ trial::run(entrant) ─▶ Row ─┬─▶ Standings
 //!                               └─ ...                    ...  ┘   means over seeds
+//!                                                                     └─▶ verdict
 //! ```
 //!
 //! `twiceshy race` prints them.
 
 mod standings;
 pub mod trial;
+mod verdict;
 
 pub use standings::{Mean, Sizes, Standings};
-pub use trial::{Course, Row, Watch};
+pub use trial::{Checkpoint, Course, Row, Watch};
+pub use verdict::verdict;

@@ -85,10 +85,23 @@ pub struct Row {
     pub query_ns: f64,
     /// Mean time of an adaptation; `None` where there was none.
     pub adapt_ns: Option<f64>,
-    /// Queries and false positives so far, after each of 200 equal
-    /// parts of the stream.
+    /// What had happened after each of 200 equal parts of the stream.
     #[serde(skip)]
-    pub curve: Vec<(u64, u64)>,
+    pub curve: Vec<Checkpoint>,
+    /// Whether it adapts.
+    #[serde(skip)]
+    pub adapts: bool,
+}
+
+/// What has happened up to a point of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Queries.
+    pub queries: u64,
+    /// Queries that were answered "maybe".
+    pub false_positives: u64,
+    /// Reads of the remote.
+    pub reads: u64,
 }
 
 /// Points of a curve.
@@ -221,6 +234,7 @@ pub fn run(entrant: &Entrant, bits: f64, course: &Course, watch: &dyn Watch) -> 
         adapt_ns: (stream.false_positives != 0)
             .then(|| mean_ns(stream.adapting, stream.false_positives)),
         curve: stream.curve,
+        adapts: entrant.design.adapts(),
     })
 }
 
@@ -228,12 +242,13 @@ pub fn run(entrant: &Entrant, bits: f64, course: &Course, watch: &dyn Watch) -> 
 struct Stream {
     false_positives: u64,
     adapting: Duration,
-    curve: Vec<(u64, u64)>,
+    curve: Vec<Checkpoint>,
 }
 
 /// Asks every query of the stream, and tells the filter of its false positives.
 fn play(filter: &mut Contestant, course: &Course, watch: &dyn Watch) -> Result<Stream, Error> {
     let mut stream = Stream { false_positives: 0, adapting: Duration::ZERO, curve: Vec::new() };
+    let before = filter.accesses().reads;
     let mut ranks = watched(course.stream.iter(), watch);
     let (all, mut asked) = (course.stream.len(), 0);
     for part in 1..=CHECKPOINTS {
@@ -253,7 +268,11 @@ fn play(filter: &mut Contestant, course: &Course, watch: &dyn Watch) -> Result<S
             }
         }
         asked = end;
-        stream.curve.push((asked as u64, stream.false_positives));
+        stream.curve.push(Checkpoint {
+            queries: asked as u64,
+            false_positives: stream.false_positives,
+            reads: filter.accesses().reads - before,
+        });
     }
     Ok(stream)
 }

@@ -235,7 +235,7 @@ function showStore(report) {
     : "every lookup goes to the store");
   show("lag", report.lag === null ? "–" : `${whole.format(report.lag)} ms`);
   show("lag-note", report.retained === null ? "measured with --follow of PostgreSQL"
-    : `at most; the store keeps ${size(report.retained)} of log for it`);
+    : `${report.lag === null ? "not known" : "at most"}; the store keeps ${size(report.retained)} of log for it`);
   count("vanished", report.total.vanished);
 }
 

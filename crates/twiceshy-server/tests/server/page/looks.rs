@@ -151,10 +151,10 @@ fn the_page_tells_how_the_store_is() {
         assert_eq!((attribute(tag, "data-state"), text), (state, status));
         assert!(element(&dom, "about").1.contains(" keys, in front of PostgreSQL, "));
         assert!(!element(&dom, "store").0.contains(" hidden"));
-        let lag_note = if up {
-            "at most; the store keeps 4 KiB of log for it"
-        } else {
-            "measured with --follow of PostgreSQL"
+        let lag_note = match (up, trusted) {
+            (true, true) => "at most; the store keeps 4 KiB of log for it",
+            (true, false) => "not known; the store keeps 4 KiB of log for it",
+            (false, _) => "measured with --follow of PostgreSQL",
         };
         for (id, shown) in [
             ("store-state", if up { "up" } else { "down" }),
