@@ -4,9 +4,7 @@
 //!
 //! `cargo run --release -p twiceshy-lab --example cost [FIGURE]`
 
-use std::fs;
-
-use twiceshy_lab::experiment::runner::LEAST_TRIALS;
+use twiceshy_lab::experiment::runner::{LEAST_TRIALS, core_time};
 use twiceshy_lab::experiment::{Point, Setting, figures};
 
 fn main() {
@@ -36,13 +34,9 @@ fn main() {
     println!("{least:.1} to {most:.1} CPU hours");
 }
 
-/// Of this thread on a core, as Linux counts them: others may share the machine.
+/// Of this thread on a core: others may share the machine.
 fn seconds(point: &Point) -> f64 {
-    let now = || -> f64 {
-        let counted = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-        let nanoseconds = counted.split(' ').next().and_then(|first| first.parse::<f64>().ok());
-        nanoseconds.expect("a number of nanoseconds") / 1e9
-    };
+    let now = || core_time().expect("Linux").as_secs_f64();
     let start = now();
     (point.run)(1).expect("a trial");
     now() - start
