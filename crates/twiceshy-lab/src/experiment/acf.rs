@@ -36,7 +36,8 @@ const QUICK_REPEATS: &[u32] = &[10, 30];
 const KEYS: f64 = 124_518.0;
 
 /// What a quick trial has at most, in stored keys and in distinct absent ones: at least 76 keys
-/// are stored, always a multiple of [`WHOLE_BINS`].
+/// are stored, always a multiple of [`WHOLE_BINS`]. Filters that no claim is about have more: in
+/// short remainders an adaptive quotient filter of 76 keys is full before it has them all.
 const QUICK_KEYS: f64 = 7_752.0;
 const fn quick_absent(cell_bits: u32) -> f64 {
     // In longer cells collisions are rarer.
@@ -197,7 +198,8 @@ pub(super) fn uniform_point(
     let (design, repeats) = (curve.design, f64::from(repeats));
     let keys = match setting.quick {
         true => {
-            let keys = QUICK_KEYS.min(quick_absent(design.cell_bits()) / ratio);
+            let absent = if is_later(curve) { 4e4 } else { quick_absent(design.cell_bits()) };
+            let keys = QUICK_KEYS.min(absent / ratio);
             (keys / WHOLE_BINS).floor() * WHOLE_BINS
         }
         false => KEYS,
