@@ -32,6 +32,10 @@ pub struct AnyFilter {
     whole: BoxedWhole,
 }
 
+/// [`AnyFilter::outlook`].
+#[doc(hidden)]
+pub type Outlook = Box<dyn Fn(Digest) -> bool>;
+
 /// What [`AnyFilter::save`] writes.
 pub const SAVED_KIND: &str = "filter and remote";
 
@@ -121,6 +125,17 @@ impl AnyFilter {
         self.whole.states()
     }
 
+    /// A test of which digests it may ever answer "maybe", if its keys stay the same and it is not
+    /// rebuilt: `false` for the others, whose queries change nothing, so that a simulation can skip
+    /// them. `None` for filters whose adaptations take keys elsewhere, or draw without end.
+    ///
+    /// # Errors
+    /// None as long as the remote is in memory.
+    #[doc(hidden)]
+    pub fn outlook(&mut self) -> Result<Option<Outlook>> {
+        self.whole.outlook()
+    }
+
     /// Verifies every invariant; for tests and fuzzers.
     ///
     /// # Errors
@@ -175,6 +190,7 @@ trait Whole {
     fn rebuild(&mut self) -> Result<()>;
     fn stats(&self) -> Stats;
     fn states(&self) -> Vec<usize>;
+    fn outlook(&mut self) -> Result<Option<Outlook>>;
     fn accesses(&self) -> Accesses;
     fn save(&self) -> (Vec<u8>, Vec<u8>);
     fn check(&mut self) -> Result<(), String>;
@@ -220,6 +236,10 @@ impl<F: Build, M: InMemory<F::Remote>> Whole for Pair<F, M> {
 
     fn states(&self) -> Vec<usize> {
         self.filter.states()
+    }
+
+    fn outlook(&mut self) -> Result<Option<Outlook>> {
+        self.filter.outlook(self.memory.remote())
     }
 
     fn accesses(&self) -> Accesses {

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::str::FromStr;
 
+use crate::any::Outlook;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::DigestFilter;
@@ -31,6 +32,14 @@ pub trait Build: DigestFilter + Sized {
     /// [`AnyFilter::states`](crate::AnyFilter::states).
     fn states(&self) -> Vec<usize> {
         Vec::new()
+    }
+
+    /// [`AnyFilter::outlook`](crate::AnyFilter::outlook), from a remote that has the keys.
+    ///
+    /// # Errors
+    /// [`Error::Remote`].
+    fn outlook(&self, _: &mut Self::Remote) -> Result<Option<Outlook>> {
+        Ok(None)
     }
 
     /// How many codes a query decodes: none for most queries.

@@ -1,48 +1,49 @@
-//! What a full run of the figures costs, from a few trials of each: CPU hours with as many
-//! trials as rows need at least, and as they have at most. Where few rows are rare events
-//! the truth is near the former. Takes minutes; Linux only.
+//! What a full run of the figures costs, panel by panel: CPU hours with as many trials as rows need
+//! at least, and as they have at most. One trial of each curve is run, at the point that is nearest
+//! to the mean of its places: most trials take as long as their place says. Takes hours for all
+//! figures; Linux only.
 //!
-//! `cargo run --release -p twiceshy-lab --example cost [FIGURE]`
+//! `cargo run --release -p twiceshy-lab --example cost [FIGURE [PANEL]]`
 
-use std::fs;
-
-use twiceshy_lab::experiment::runner::LEAST_TRIALS;
+use twiceshy_lab::experiment::runner::{LEAST_TRIALS, core_time};
 use twiceshy_lab::experiment::{Point, Setting, figures};
 
 fn main() {
-    const SAMPLES: usize = 5;
-    let wanted = std::env::args().nth(1);
+    let mut args = std::env::args().skip(1);
+    let (figure, panel) = (args.next(), args.next());
     let (mut least, mut most) = (0.0, 0.0);
-    for figure in figures() {
-        if wanted.as_ref().is_some_and(|wanted| wanted != figure.id) {
-            continue;
-        }
+    for figure in figures().iter().filter(|f| figure.as_ref().is_none_or(|id| f.id == id)) {
         let points = (figure.points)(&Setting::default());
-        let chosen =
-            (0..SAMPLES).map(|sample| &points[(points.len() - 1) * sample / (SAMPLES - 1)]);
-        let seconds: Vec<f64> = chosen.map(seconds).collect();
-        let mean = seconds.iter().sum::<f64>() / SAMPLES as f64;
-        let hours = |trials: f64| points.len() as f64 * trials * mean / 3600.0;
-        let trials = f64::from(points[0].trials);
-        let (few, all) = (hours((LEAST_TRIALS as f64).min(trials)), hours(trials));
-        println!(
-            "{:20} {} points, {few:.2} to {all:.2} h, {seconds:.2?} s",
-            figure.id,
-            points.len()
-        );
-        least += few;
-        most += all;
+        let wanted = |point: &&Point| panel.as_ref().is_none_or(|panel| point.panel == *panel);
+        for panel in points.chunk_by(|a, b| a.panel == b.panel).filter(|p| wanted(&&p[0])) {
+            // Streams that trials share are made once.
+            seconds(&panel[0]);
+            let (mut few, mut all) = (0.0, 0.0);
+            for curve in panel.chunk_by(|a, b| a.series == b.series) {
+                let hours = curve.len() as f64 * seconds(middle(curve)) / 3600.0;
+                let trials = f64::from(curve[0].trials);
+                few += hours * trials.min(LEAST_TRIALS as f64);
+                all += hours * trials;
+            }
+            let (id, name, count) = (figure.id, &panel[0].panel, panel.len());
+            println!("{id}, {name}: {count} points, {few:.3} to {all:.3} h");
+            least += few;
+            most += all;
+        }
     }
-    println!("{least:.1} to {most:.1} CPU hours");
+    println!("{least:.2} to {most:.2} CPU hours");
 }
 
-/// Of this thread on a core, as Linux counts them: others may share the machine.
+/// The point that is nearest to the mean of the places.
+fn middle(curve: &[Point]) -> &Point {
+    let mean = curve.iter().map(|point| point.x).sum::<f64>() / curve.len() as f64;
+    let off = |point: &&Point| (point.x - mean).abs();
+    curve.iter().min_by(|a, b| off(a).total_cmp(&off(b))).expect("a curve has points")
+}
+
+/// Of this thread on a core: others may share the machine.
 fn seconds(point: &Point) -> f64 {
-    let now = || -> f64 {
-        let counted = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-        let nanoseconds = counted.split(' ').next().and_then(|first| first.parse::<f64>().ok());
-        nanoseconds.expect("a number of nanoseconds") / 1e9
-    };
+    let now = || core_time().expect("Linux").as_secs_f64();
     let start = now();
     (point.run)(1).expect("a trial");
     now() - start

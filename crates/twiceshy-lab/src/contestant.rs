@@ -76,6 +76,28 @@ impl Contestant {
             }
     }
 
+    /// A test of which absent keys it may ever answer "maybe", if the stored ones stay the same.
+    /// Queries for the others change nothing. `true` where that is not known.
+    ///
+    /// # Errors
+    /// None: the remote is in memory.
+    pub fn outlook(&mut self) -> Result<Box<dyn Fn(Digest) -> bool + '_>> {
+        let looked = match &mut self.filter {
+            Filter::Library(filter) if filter.spec().adapts() => filter.outlook()?,
+            _ => None,
+        };
+        Ok(match (&self.filter, looked) {
+            (_, Some(may)) => may,
+            // Of a cache or a list it says "maybe" less often, never more.
+            (Filter::Library(filter), None) if !filter.spec().adapts() => {
+                Box::new(|digest| filter.contains(digest))
+            }
+            (Filter::Library(_), None) => Box::new(|_| true),
+            // Its fingerprints only grow.
+            (Filter::AdaptiveQuotient(filter), None) => Box::new(|digest| filter.contains(digest)),
+        })
+    }
+
     /// Adds a key; `false` when it was stored already.
     ///
     /// # Errors

@@ -24,16 +24,16 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 ///
 /// Every row (a mean over trials) is written to OUT/FIGURE.csv as soon as it is done.
 /// After Ctrl-C or a crash, run the command again: it measures only what is missing.
-/// OUT/report.html shows all figures in OUT, on one page that needs no network.
+/// OUT/report.html shows all figures in OUT, on one page that needs no network, and OUT/FIGURE.svg
+/// each of them alone.
 ///
 /// --quick measures all figures in under two minutes on 2 cores, with many small trials.
 /// It does not settle taf-5, whose times depend on what else the machine does, nor in
 /// taf-2 whether telescoping is better than swapping.
 ///
-/// A full run takes an estimated 4 to 10 CPU hours (never run as a whole). Each row has 4 to 10
-/// trials, until its standard error is 2 % of the mean. Generated traces have a fifth of the
-/// papers' flows and packets, adversaries play against 2^16 slots, and a trial of uniform
-/// queries has at most 2 * 10^7.
+/// --full, the default, measures at the papers' sizes: about 17 CPU hours, which docs/papers.md
+/// states figure by figure. Each row has 4 to 10 trials, until its standard error is 2 % of the
+/// mean. OUT/costs.csv has what each row took.
 ///
 /// Rows depend on --quick, --trials, --seed and the inputs, and on nothing else.
 ///
@@ -60,6 +60,14 @@ pub struct Args {
     /// Small trials, 4 to 120 per point: all figures in under two minutes on 2 cores
     #[arg(long)]
     quick: bool,
+
+    /// Trials at the papers' sizes [default]
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+
+    /// Measure only the panel of this name, such as "n_e = 10"
+    #[arg(long, value_name = "PANEL")]
+    panel: Option<String>,
 
     /// Exact number of trials per point [default: as the figure needs]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -141,6 +149,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let report = args.out.join(REPORT);
     let page = page(&figures, &chosen, &findings, &plan, &store);
     replace(&report, &page.html()).map_err(|error| format!("{}: {error}", report.display()))?;
+    for section in page.sections.iter().filter(|section| !section.plots.is_empty()) {
+        let image = args.out.join(format!("{}.svg", section.id));
+        fs::write(&image, section.image())
+            .map_err(|error| format!("{}: {error}", image.display()))?;
+    }
     args.print(&chosen, &findings, &report)?;
 
     let unfinished = findings.iter().any(|found| found.rows.len() < found.planned);
@@ -180,6 +193,7 @@ impl Args {
             seed: self.seed,
             trials: self.trials.and_then(NonZero::new),
             jobs: jobs.unwrap_or_else(cores),
+            panel: self.panel.clone(),
         })
     }
 

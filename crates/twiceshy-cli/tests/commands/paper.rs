@@ -67,6 +67,7 @@ fn plan() -> Plan {
         seed: 1,
         trials: NonZero::new(1),
         jobs: NonZero::<usize>::MIN,
+        panel: None,
     }
 }
 
@@ -92,7 +93,7 @@ fn put(directory: &Directory, figure: &Figure, rows: &[Row]) {
     let store = Store::new(&directory.0, &plan().describe());
     let (mut ledger, _) = store.open(figure.id).expect("a file");
     for row in rows {
-        ledger.push(row).expect("a row");
+        ledger.push(row, Duration::ZERO).expect("a row");
     }
 }
 

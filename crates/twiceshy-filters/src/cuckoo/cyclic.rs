@@ -36,7 +36,7 @@ use crate::remote::Mirror;
 use super::hashes::Hashes;
 use super::mirrored::{Mirrored, Rule};
 use super::params::{Cells, Cuckoo};
-use super::table::{Place, Table};
+use super::table::{Place, Shape, Table};
 
 /// The parameters of "cyclic".
 ///
@@ -233,6 +233,15 @@ impl<P: Cuckoo + Into<Ranges>> Rule for Cyclic<P> {
 
     fn states(filter: &Mirrored<Self>) -> Vec<usize> {
         histogram(filter.selectors().map(|selector| selector as usize))
+    }
+
+    /// One for each function.
+    fn variants(&self, _: &Shape) -> Option<u32> {
+        Some(self.ranges.others + 1)
+    }
+
+    fn variant(&self, hashes: Hashes, variant: u32) -> u64 {
+        self.ranges.value(hashes, variant)
     }
 
     #[inline]

@@ -18,6 +18,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::any::Outlook;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::filter::{Adapted, DigestFilter, Stats, sealed::Sealed};
@@ -35,6 +36,7 @@ use super::table::{EMPTY, Shape, Table};
 use crate::batch::{Probes, in_batches, probe_in_ring};
 
 mod moves;
+mod outlook;
 mod rule;
 
 pub use rule::Rule;
@@ -317,6 +319,10 @@ impl<R: Rule> Build for Mirrored<R> {
 
     fn states(&self) -> Vec<usize> {
         R::states(self)
+    }
+
+    fn outlook(&self, remote: &mut Self::Remote) -> Result<Option<Outlook>> {
+        self.look_ahead(remote)
     }
 }
 

@@ -21,7 +21,7 @@ use super::draft::Draft;
 use super::hashes::{Fingerprints, Hashes};
 use super::mirrored::{Mirrored, Rule};
 use super::params::Cells;
-use super::table::Place;
+use super::table::{Place, Shape};
 
 /// The parameters of "swapping".
 ///
@@ -119,6 +119,15 @@ impl Rule for Swapping {
             retry: params.retry,
             once: params.literal.0,
         }
+    }
+
+    /// One for each cell of a bin.
+    fn variants(&self, shape: &Shape) -> Option<u32> {
+        Some(shape.slots)
+    }
+
+    fn variant(&self, hashes: Hashes, variant: u32) -> u64 {
+        self.arrival(hashes, Place { table: 0, slot: variant })
     }
 
     #[inline]

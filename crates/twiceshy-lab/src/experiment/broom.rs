@@ -4,7 +4,7 @@
 
 use super::curves::{Curves, Standing, percent};
 use super::measure::{Curve, cyclic, empty, plain, point, swapping};
-use super::telescoping::{adversarial_curve, rate_of};
+use super::telescoping::{ADVERSARY_KEYS, adversarial_curve, rate_of};
 use super::{Axis, Figure, Point, Row, Seen, Setting, Verdict};
 use crate::adversary::game::{Outcome, Round};
 use crate::adversary::rounds::rounds as attack;
@@ -53,7 +53,7 @@ const ROUNDS: [u32; 5] = [1, 2, 3, 4, 5];
 const RATIOS: [f64; 2] = [1.0, 20.0];
 
 fn rounds(setting: &Setting) -> Vec<Point> {
-    let keys = if setting.quick { 3_891 } else { 62_259 };
+    let keys = if setting.quick { 3_891 } else { ADVERSARY_KEYS as usize };
     let others = ["telescoping:f=8", "uncompressed:f=8"].map(Curve::new);
     let cuckoo = [cyclic(1, 11), swapping(11), plain(11)];
     let curves: Vec<Curve> = brooms().into_iter().chain(others).chain(cuckoo).collect();
@@ -72,7 +72,7 @@ fn rounds(setting: &Setting) -> Vec<Point> {
                     &panel,
                     &curve.name,
                     round.into(),
-                    setting.trials(QUICK_TRIALS),
+                    setting.games(QUICK_TRIALS),
                     trial,
                 ));
             }

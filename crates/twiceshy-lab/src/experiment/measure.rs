@@ -3,6 +3,7 @@
 
 use twiceshy_filters::KeyHasher;
 
+use super::skipping::play;
 use super::{Measured, Point, Trial};
 use crate::contestant::Contestant;
 use crate::design::Design;
@@ -145,28 +146,6 @@ impl Played {
     }
 }
 
-/// Asks a filter for keys that it does not have, and tells it of each false
-/// positive.
-///
-/// # Errors
-/// None: the remote is in memory.
-pub fn play(
-    filter: &mut Contestant,
-    queries: impl Iterator<Item = Key>,
-    hasher: &KeyHasher,
-) -> Result<Played, Failure> {
-    let mut played = Played::default();
-    for key in queries {
-        let digest = hasher.digest(key.to_le_bytes());
-        played.queries += 1;
-        if filter.contains(digest) {
-            played.false_positives += 1;
-            filter.adapt(digest)?;
-        }
-    }
-    Ok(played)
-}
-
 /// The false-positive rate of a filter on a workload, at load 0.95 (an adaptive quotient filter:
 /// at its own).
 ///
@@ -176,7 +155,7 @@ pub fn rate(design: &Design, workload: &Workload, seed: u64) -> Result<Measured,
     let hasher = hasher(seed);
     let mut filter = filled(design, &workload.stored, &hasher)?;
     check_load(&filter)?;
-    Ok(play(&mut filter, workload.queries(), &hasher)?.rate())
+    Ok(play(&mut filter, workload, &hasher)?.rate())
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod acf;
 mod broom;
 mod measure;
 mod simplified;
+mod skipping;
+mod streams;
 mod support;
 mod telescoping;
 mod throughput;
@@ -77,6 +79,12 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// Trials of a game that asks for up to a hundred queries per key, ten times: its rates differ
+    /// by far more than their errors.
+    const fn games(&self, quick: u32) -> u32 {
+        if self.quick { quick } else { 4 }
+    }
+
     /// Trials of a point: the papers' ten, or as many as its figure has in a quick run.
     ///
     /// Many small trials are more conclusive than a few large ones that take as long: 10^-6 is

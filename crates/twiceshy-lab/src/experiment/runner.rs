@@ -10,6 +10,7 @@
 //! the order of the trials, too.
 
 use std::collections::HashSet;
+use std::fs;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +40,8 @@ pub struct Plan {
     pub trials: Option<NonZero<u32>>,
     /// Trials at the same time.
     pub jobs: NonZero<usize>,
+    /// The one panel whose rows are measured, if not all; rows that are there count anyway.
+    pub panel: Option<String>,
 }
 
 /// What came out of a figure.
@@ -91,12 +94,12 @@ impl Plan {
         let percent = WELL_KNOWN * 100.0;
         let scale = match self.ends_early() {
             true => format!(
-                "full, grains kept, {LEAST_TRIALS} trials or more until an error of {percent} %"
+                "the papers' sizes, {LEAST_TRIALS} trials or more until an error of {percent} %"
             ),
             // Another name whenever sizes or columns change: rows of old ones would be taken
             // for these.
-            false if self.setting.quick => "quick, small trials, grains kept".to_string(),
-            false => "full, grains kept".to_string(),
+            false if self.setting.quick => "quick, small trials, steep flows".to_string(),
+            false => "the papers' sizes".to_string(),
         };
         let trials = self.trials.map(|trials| format!("; {trials} trials")).unwrap_or_default();
         let version = env!("CARGO_PKG_VERSION");
@@ -207,11 +210,15 @@ fn work(board: &Mutex<Board<'_>>, stop: &AtomicBool, watch: &(dyn Fn(&Progress) 
     let lock = || -> MutexGuard<'_, Board<'_>> { board.lock().expect("no thread panicked") };
     while !stop.load(Ordering::Relaxed) {
         let Some((job, trial)) = lock().take() else { return };
-        let start = Instant::now();
+        let (start, core) = (Instant::now(), core_time());
         let outcome = (job.point.run)(job.seed(trial));
         let took = start.elapsed();
+        let on_core = core_time().zip(core).map_or(took, |(end, start)| end.saturating_sub(start));
         let mut board = lock();
-        board.give(job, trial, outcome.map_err(|error| error.to_string()), took);
+        let sheet = &mut board.sheets[job.sheet];
+        sheet.took += took;
+        sheet.cores[job.place] += on_core;
+        board.give(job, trial, outcome.map_err(|error| error.to_string()));
         // Still under the lock: progress never goes backwards.
         watch(&board.progress(job));
     }
@@ -245,6 +252,8 @@ struct Sheet {
     /// Trials that were run, and the time that they took.
     run: u32,
     took: Duration,
+    /// What each row's trials took of a core.
+    cores: Vec<Duration>,
     /// Trials that are still to do.
     left: u32,
 }
@@ -253,6 +262,8 @@ enum Entry {
     /// By trial.
     Open(Vec<Option<Measured>>),
     Failed,
+    /// Of another panel.
+    NotAsked,
     Done(Row),
 }
 
@@ -267,6 +278,7 @@ impl<'a> Board<'a> {
             failures: Vec::new(),
             run: 0,
             took: Duration::ZERO,
+            cores: vec![Duration::ZERO; points.len()],
             left: 0,
         };
         for (place, point) in points.iter().enumerate() {
@@ -286,6 +298,10 @@ impl<'a> Board<'a> {
             assert!(trials > 0, "{} has a point without trials: {}", figure.id, name(point));
             if let Some(row) = self.plan.find(point, &rows) {
                 sheet.entries.push(Entry::Done(row.clone()));
+                continue;
+            }
+            if self.plan.panel.as_ref().is_some_and(|panel| point.panel != *panel) {
+                sheet.entries.push(Entry::NotAsked);
                 continue;
             }
             let job = Job {
@@ -336,17 +352,10 @@ impl<'a> Board<'a> {
     }
 
     /// A trial is done.
-    fn give(
-        &mut self,
-        job: Job<'_>,
-        trial: u32,
-        outcome: Result<Measured, String>,
-        took: Duration,
-    ) {
+    fn give(&mut self, job: Job<'_>, trial: u32, outcome: Result<Measured, String>) {
         let sheet = &mut self.sheets[job.sheet];
         sheet.left -= 1;
         sheet.run += 1;
-        sheet.took += took;
         let Entry::Open(trials) = &mut sheet.entries[job.place] else {
             // Another trial of it failed in the meantime, or it needs no more.
             return;
@@ -368,7 +377,7 @@ impl<'a> Board<'a> {
         }
         let Some(trials) = self.plan.enough(trials) else { return };
         let row = Row::of(job.figure, job.point, &trials);
-        if let Err(error) = sheet.ledger.push(&row) {
+        if let Err(error) = sheet.ledger.push(&row, sheet.cores[job.place]) {
             self.error.get_or_insert(error);
         }
         sheet.entries[job.place] = Entry::Done(row);
@@ -416,10 +425,18 @@ impl Sheet {
         let planned = self.entries.len();
         let done = self.entries.into_iter().filter_map(|entry| match entry {
             Entry::Done(row) => Some(row),
-            Entry::Open(_) | Entry::Failed => None,
+            Entry::Open(_) | Entry::Failed | Entry::NotAsked => None,
         });
         Findings { rows: done.collect(), planned, failures: self.failures }
     }
+}
+
+/// How long this thread has been on a core, where the system says so: Linux does. Other work on
+/// the machine does not count.
+#[must_use]
+pub fn core_time() -> Option<Duration> {
+    let times = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    times.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 fn name(point: &Point) -> String {

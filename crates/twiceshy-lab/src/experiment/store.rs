@@ -1,5 +1,7 @@
 //! Finished rows on disk: one CSV per figure, one line per row, written as soon as it is done.
 //!
+//! `costs.csv` beside them has what each row took of a core, in seconds.
+//!
 //! The first line says under which setting the rows were measured; rows of another
 //! one are neither mixed with them nor overwritten. What a kill cut off, the part
 //! after the last end of line, is dropped when the file is opened again.
@@ -8,6 +10,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::Row;
 
@@ -23,6 +26,7 @@ pub struct Store {
 pub struct Ledger {
     path: PathBuf,
     file: File,
+    costs: PathBuf,
 }
 
 /// Why rows cannot be read or kept.
@@ -69,6 +73,24 @@ impl std::error::Error for Error {
     }
 }
 
+/// What rows took, without a heading: a line of a [`Cost`] for each, as they were done.
+const COSTS: &str = "costs.csv";
+
+/// What a row took.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Cost {
+    /// Its figure.
+    pub figure: String,
+    /// Its panel.
+    pub panel: String,
+    /// Its curve.
+    pub series: String,
+    /// Its place on the curve.
+    pub x: f64,
+    /// Of a core.
+    pub seconds: f64,
+}
+
 /// The columns of a file of rows.
 const COLUMNS: &str = "figure,panel,series,x,mean,standard_error,trials,grain";
 
@@ -85,8 +107,12 @@ pub fn csv(rows: &[Row]) -> String {
 /// A row as a line of CSV, with its end.
 #[must_use]
 pub fn line(row: &Row) -> String {
+    line_of(row)
+}
+
+fn line_of(record: &impl serde::Serialize) -> String {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.serialize(row).expect("a row is flat");
+    writer.serialize(record).expect("a record is flat");
     let bytes = writer.into_inner().expect("a vector takes everything");
     String::from_utf8(bytes).expect("rows are text")
 }
@@ -153,7 +179,7 @@ impl Store {
         if !begun {
             file.write_all(format!("{}\n{COLUMNS}\n", self.setting).as_bytes()).map_err(io)?;
         }
-        Ok((Ledger { path, file }, rows))
+        Ok((Ledger { path, file, costs: self.directory.join(COSTS) }, rows))
     }
 
     fn rows(&self, path: &Path, bytes: &[u8]) -> Result<Vec<Row>, Error> {
@@ -180,12 +206,22 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
 }
 
 impl Ledger {
-    /// Writes a finished row.
+    /// Writes a finished row, and what it took of a core.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn push(&mut self, row: &Row) -> Result<(), Error> {
+    /// A file cannot be written.
+    pub fn push(&mut self, row: &Row, took: Duration) -> Result<(), Error> {
         let written = self.file.write_all(line(row).as_bytes()).and_then(|()| self.file.flush());
-        written.map_err(|source| Error::Io { path: self.path.clone(), source })
+        written.map_err(|source| Error::Io { path: self.path.clone(), source })?;
+        let cost = Cost {
+            figure: row.figure.clone(),
+            panel: row.panel.clone(),
+            series: row.series.clone(),
+            x: row.x,
+            seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
+        };
+        let file = OpenOptions::new().append(true).create(true).open(&self.costs);
+        let written = file.and_then(|mut file| file.write_all(line_of(&cost).as_bytes()));
+        written.map_err(|source| Error::Io { path: self.costs.clone(), source })
     }
 }

@@ -9,10 +9,10 @@ use twiceshy_filters::{Error, KeyHasher};
 
 use super::curves::{Curves, Standing};
 use super::measure::{
-    Curve, Failure, adaptive_quotient, cached, cuckooing, cyclic, filled, plain, play, point,
-    swapping,
+    Curve, Failure, adaptive_quotient, cached, cuckooing, cyclic, filled, plain, point, swapping,
 };
 use super::significance::Estimate;
+use super::skipping::play;
 use super::traces::{Traffic, is_shuffled};
 use super::{Axis, Figure, Measured, Point, Row, Seen, Setting, Verdict};
 use crate::contestant::Contestant;
@@ -287,7 +287,7 @@ fn sequence_point(panel: &'static str, curve: &Curve, keys: u64, times: u32, tri
             (filled(&design, &workload.stored, &hasher)?, hasher)
         };
         let expected = filter.first_pass_rate() * workload.distinct() as f64;
-        let played = play(&mut filter, workload.queries(), &hasher)?;
+        let played = play(&mut filter, &workload, &hasher)?;
         Ok(Measured { value: played.false_positives as f64 / expected, grain: 1.0 / expected })
     })
 }

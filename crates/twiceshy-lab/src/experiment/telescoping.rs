@@ -15,7 +15,7 @@ use super::measure::{
 };
 use super::significance::Estimate;
 use super::traces::{Traffic, is_shuffled};
-use super::{Axis, Figure, Measured, Point, Row, Seen, Setting, Verdict};
+use super::{Axis, Figure, Measured, Point, Row, Seen, Setting, Verdict, streams};
 use crate::adversary::game::{MARGIN, Outcome, Round};
 use crate::adversary::telescoping::telescoping as attack;
 use crate::workload::{ActiveSet, Size, Source, Trace};
@@ -121,7 +121,9 @@ fn firehose(setting: &Setting) -> Vec<Point> {
                 let size = Size { ratio, queries, scale, ..Size::default() };
                 let (source, design) = (source.clone(), curve.design);
                 let trials = firehose_trials(setting, panel, &curve.name, ratio);
+                let quick = setting.quick;
                 points.push(point(panel, &curve.name, ratio, trials, move |seed| {
+                    let source = if quick { source.clone() } else { streams::of(&source)? };
                     rate(&design, &source.workload(&size, seed)?, seed)
                 }));
             }
@@ -159,8 +161,8 @@ fn on_traces(setting: &Setting, traces: &[Trace]) -> Vec<Point> {
 }
 
 const ADVERSARY: &str = "adversary";
-/// 2^16 slots, filled to 0.95; quick: 2^12.
-const ADVERSARY_KEYS: u64 = 62_259;
+/// 2^20 slots, filled to 0.95; quick: 2^12.
+pub(super) const ADVERSARY_KEYS: u64 = 996_147;
 const QUICK_ADVERSARY_KEYS: u64 = 3_891;
 const ADVERSARY_RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0];
@@ -199,7 +201,7 @@ pub(super) fn adversarial_curve(
     };
     let at = |&ratio: &f64| {
         let design = curve.design;
-        point(panel, &curve.name, ratio, setting.trials(quick_trials), move |seed| {
+        point(panel, &curve.name, ratio, setting.games(quick_trials), move |seed| {
             let mut filter = empty(&design, keys as usize)?;
             let outcome = attack(&mut filter, keys, ratio, seed)?;
             match outcome.false_negatives {

@@ -11,16 +11,12 @@
 use std::sync::Arc;
 
 use super::measure::{Curve, Failure, point, rate};
-use super::{Point, Setting};
+use super::{Point, Setting, streams};
 use crate::workload::{Order, Recording, Size, Source, Trace, Workload};
 
 /// Flows of a generated trace in a quick run. At A/S = 1, 5 and 20 a multiple of 38 are
 /// stored, which fill whole bins to a load of 0.95.
 const QUICK_FLOWS: f64 = 7_980.0;
-
-/// The share of a generated trace's flows and packets in a full run: rates depend on the
-/// packets of a flow, not on how many flows there are.
-const FULL_SCALE: f64 = 0.2;
 
 /// The ratios of a quick run, and of shuffled traces; of both.
 const FEW_RATIOS: [f64; 4] = [1.0, 5.0, 20.0, 100.0];
@@ -90,8 +86,11 @@ impl Traffic {
     fn workload(&self, ratio: f64, quick: bool, seed: u64) -> Result<Workload, Failure> {
         let (source, scale) = match *self {
             Traffic::Like(trace, order) => {
-                let scale = if quick { QUICK_FLOWS / trace.flows() as f64 } else { FULL_SCALE };
-                (Source::Flows { trace, order }, scale)
+                let source = Source::Flows { trace, order };
+                match quick {
+                    true => (source, QUICK_FLOWS / trace.flows() as f64),
+                    false => (streams::of(&source)?, 1.0),
+                }
             }
             Traffic::Recorded(ref recording) => (Source::Recording(recording.clone()), 1.0),
         };

@@ -1,7 +1,7 @@
 //! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 4.1, figure 4: varying
 //! fingerprint ranges on uniform queries, against the swapping filter.
 
-use super::acf::{CAPPED, ratios, trials, uniform_point};
+use super::acf::{ratios, trials, uniform_point};
 use super::curves::Curves;
 use super::measure::{Curve, plain, swapping};
 use super::{Point, Row, Seen, Setting, Verdict};
@@ -108,7 +108,7 @@ pub(super) fn better_in_long_cells(rows: &[Row]) -> Verdict {
         seen: Seen::all(claims),
         text: format!(
             "the rate with varying ranges, in swapping filter's rates: {}; with r = 2 and other s, \
-             at all A/S, {}{CAPPED}",
+             at all A/S, {}",
             texts.join("; "),
             others.join(", ")
         ),

@@ -33,7 +33,7 @@ pub struct Series {
 }
 
 /// Units across: few enough for the text to be legible on a phone.
-const WIDTH: f64 = 460.0;
+pub(super) const WIDTH: f64 = 460.0;
 const PLOT_HEIGHT: f64 = 250.0;
 const EDGE: f64 = 16.0;
 const LINE: f64 = 15.0;
@@ -56,7 +56,12 @@ impl Plot {
     /// The plot as an element of a page that has the page's styles.
     #[must_use]
     pub fn svg(&self) -> String {
-        Drawing::of(self).element()
+        Drawing::of(self).element(None).0
+    }
+
+    /// The same at a place of an image, with its height.
+    pub(super) fn part(&self, x: f64, y: f64) -> (String, f64) {
+        Drawing::of(self).element(Some((x, y)))
     }
 }
 
@@ -108,7 +113,7 @@ impl<'a> Drawing<'a> {
         self.bottom() - share * PLOT_HEIGHT
     }
 
-    fn element(&self) -> String {
+    fn element(&self, place: Option<(f64, f64)>) -> (String, f64) {
         let mut body = String::new();
         self.draw_title(&mut body);
         self.draw_y_axis(&mut body);
@@ -125,10 +130,15 @@ impl<'a> Drawing<'a> {
             self.plot.y.label,
             self.plot.x.label
         ));
-        format!(
-            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} \
+        let place = place.map(|(x, y)| {
+            format!(" x=\"{x}\" y=\"{y:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\"")
+        });
+        let place = place.unwrap_or_default();
+        let element = format!(
+            "<svg class=\"plot\"{place} viewBox=\"0 0 {WIDTH} \
              {height:.0}\" role=\"img\" aria-label=\"{name}\">{body}</svg>"
-        )
+        );
+        (element, height)
     }
 
     fn draw_title(&self, out: &mut String) {

@@ -1,6 +1,9 @@
-//! Packets of flows, as on the links of the papers, whose traces are not public:
-//! a discrete Pareto distribution of packets per flow, cut off at the largest flow,
-//! fits the papers' counts of packets and flows.
+//! Packets of flows, as on the links of the papers, whose traces are not public.
+//!
+//! The papers state the packets and flows of three traces, and of one (Chicago A) that its largest
+//! flow has 130,675 packets and the largest thousand more than 10,000 each. That is more than half
+//! of its packets, so no single power law fits: large flows have a Pareto distribution from 10,001
+//! packets to the largest, all others one from 1 to 10,000, whose exponent gives the total.
 
 use std::fmt;
 
@@ -45,39 +48,73 @@ impl Trace {
         }
     }
 
-    /// The exponent that gives as many packets as the trace has, to so many
-    /// digits that the total is the one that the fit was published with.
-    const fn alpha(self) -> f64 {
+    /// How many of them have more than [`LARGE`] packets. Mitzenmacher et al. say it of Chicago A,
+    /// and of the others that they are skewed as well: as many for each packet, then.
+    const fn large(self) -> u64 {
         match self {
-            Trace::ChicagoA => 0.851_823_14,
-            Trace::ChicagoB => 0.875_107_23,
-            Trace::SanJose => 0.934_513_41,
+            Trace::ChicagoA => 1000,
+            Trace::ChicagoB => 789,
+            Trace::SanJose => 2022,
         }
     }
 
-    /// Packets of each flow, the largest first: the midpoints of as many equal
-    /// shares of the distribution, so that totals are exact. At full scale the
-    /// first is the trace's largest flow. A smaller scale has fewer flows of the
+    /// The exponent of the other flows' sizes that gives as many packets as the trace has.
+    const fn alpha(self) -> f64 {
+        match self {
+            Trace::ChicagoA => 1.261_788,
+            Trace::ChicagoB => 1.331_202,
+            Trace::SanJose => 1.550_901,
+        }
+    }
+
+    /// Packets of each flow, the largest first: of the large ones, then of the others, the
+    /// midpoints of as many equal shares of a Pareto distribution, so that totals are exact. At
+    /// full scale the first is the trace's largest flow. A smaller scale has fewer flows of the
     /// same distribution.
     pub fn sizes(self, scale: f64) -> impl ExactSizeIterator<Item = u32> {
-        let flows = (self.flows() as f64 * scale).round().max(1.0) as usize;
-        let full = flows as u64 == self.flows();
-        let alpha = self.alpha();
-        let least = libm::pow(f64::from(LARGEST) + 1.0, -alpha);
-        (0..flows).map(move |flow| {
-            if flow == 0 && full {
-                return LARGEST;
-            }
-            let share = (flow as f64 + 0.5) / flows as f64;
-            let v = least + (1.0 - least) * share;
-            // At least 1, at most the largest.
-            libm::pow(v, -1.0 / alpha) as u32
+        let share = |count: u64| (count as f64 * scale).round() as usize;
+        let (flows, full) = (share(self.flows()).max(1), scale == 1.0);
+        let large = share(self.large());
+        let small = Pareto::new(1.0, f64::from(LARGE) + 1.0, self.alpha());
+        // So that of 1000 flows the largest is the largest of the trace.
+        let alpha = libm::log(1000.0) / libm::log(f64::from(LARGEST) / (f64::from(LARGE) + 1.0));
+        let among_large = Pareto::new(f64::from(LARGE) + 1.0, f64::from(LARGEST), alpha);
+        (0..flows).map(move |flow| match flow {
+            0 if full => LARGEST,
+            flow if flow < large => among_large.midpoint(flow, large),
+            flow => small.midpoint(flow - large, flows - large),
         })
     }
 }
 
 /// Packets of the largest flow.
 const LARGEST: u32 = 130_675;
+
+/// A flow of more packets is large.
+const LARGE: u32 = 10_000;
+
+/// A Pareto distribution that is cut off at its largest value.
+#[derive(Clone, Copy)]
+struct Pareto {
+    least: f64,
+    alpha: f64,
+    /// The probability beyond the largest value, if it were not cut off.
+    beyond: f64,
+}
+
+impl Pareto {
+    fn new(least: f64, largest: f64, alpha: f64) -> Self {
+        Pareto { least, alpha, beyond: libm::pow(largest / least, -alpha) }
+    }
+
+    /// The middle of one of so many shares that are equally likely, in whole numbers; the largest
+    /// share is number 0.
+    fn midpoint(&self, share: usize, of: usize) -> u32 {
+        let above = (share as f64 + 0.5) / of as f64;
+        let v = self.beyond + (1.0 - self.beyond) * above;
+        (self.least * libm::pow(v, -1.0 / self.alpha)) as u32
+    }
+}
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

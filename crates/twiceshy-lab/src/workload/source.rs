@@ -45,7 +45,6 @@ impl Source {
     /// A size that is missing or does not fit.
     pub fn workload(&self, size: &Size, seed: u64) -> Result<Workload, Error> {
         size.check()?;
-        let queries = |full| size.queries.unwrap_or_else(|| size.scaled(full));
         match *self {
             Source::Uniform => self.drawn(0.0, size, seed),
             Source::Zipf(exponent) => self.drawn(exponent, size, seed),
@@ -53,19 +52,39 @@ impl Source {
                 let (keys, absent) = self.sizes(size)?;
                 Workload::repeated(self.to_string(), keys, absent, times, seed)
             }
+            Source::Recording(ref recording) => Workload::recorded(recording.clone(), size),
+            Source::ActiveSet { .. } | Source::PowerLaw | Source::Flows { .. } => {
+                // It is of the wanted size already.
+                let whole = Size { scale: 1.0, ..*size };
+                Workload::recorded(Arc::new(self.record(size, seed)?), &whole)
+            }
+        }
+    }
+
+    /// The stream of a source that makes one, stored keys included. Of a recording, a copy.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for sources that draw from absent keys alone; [`Error::Memory`].
+    pub fn record(&self, size: &Size, seed: u64) -> Result<Recording, Error> {
+        let queries = |full| size.queries.unwrap_or_else(|| size.scaled(full));
+        let generated = |len, keys: &mut dyn Iterator<Item = Key>| {
+            Recording::of_generated(self.to_string(), len, keys)
+        };
+        match *self {
+            Source::Uniform | Source::Zipf(_) | Source::Repeats(_) => Err(self.missing("a stream")),
             Source::ActiveSet { exponent } => {
-                let keys = ActiveSet::scaled(exponent, size.scale, seed);
-                self.recorded(queries(ActiveSet::QUERIES), keys, size)
+                let mut keys = ActiveSet::scaled(exponent, size.scale, seed);
+                generated(queries(ActiveSet::QUERIES), &mut keys)
             }
             Source::PowerLaw => {
-                let keys = PowerLaw::within(size.scaled(PowerLaw::RANGE).max(2), seed);
-                self.recorded(queries(PowerLaw::QUERIES), keys, size)
+                let mut keys = PowerLaw::within(size.scaled(PowerLaw::RANGE).max(2), seed);
+                generated(queries(PowerLaw::QUERIES), &mut keys)
             }
             Source::Flows { trace, order } => {
-                let packets = Flows::new(trace, order, size.scale, seed)?;
-                self.recorded(packets.len() as u64, packets, size)
+                let mut packets = Flows::new(trace, order, size.scale, seed)?;
+                generated(packets.len() as u64, &mut packets)
             }
-            Source::Recording(ref recording) => Workload::recorded(recording.clone(), size),
+            Source::Recording(ref recording) => Ok((**recording).clone()),
         }
     }
 
@@ -83,17 +102,6 @@ impl Source {
 
     fn missing(&self, what: &'static str) -> Error {
         Error::Missing { source: self.to_string(), what }
-    }
-
-    /// A trace of `len` keys, which is of the wanted size already.
-    fn recorded(
-        &self,
-        len: u64,
-        keys: impl Iterator<Item = Key>,
-        size: &Size,
-    ) -> Result<Workload, Error> {
-        let recording = Recording::of_generated(self.to_string(), len, keys)?;
-        Workload::recorded(Arc::new(recording), &Size { scale: 1.0, ..*size })
     }
 }
 

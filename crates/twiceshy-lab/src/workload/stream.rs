@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use rand::RngExt;
+use rand_distr::{Binomial, Distribution};
+
 use super::{Error, Key, Recording, Repeats, Zipf, reserve};
-use crate::random::mix;
+use crate::random::{mix, rng};
 
 /// Absent keys that a rank of 32 bits can tell apart.
 pub const MAX_ABSENT: u64 = 1 << 32;
@@ -157,6 +160,12 @@ impl Workload {
         self.len() == 0
     }
 
+    /// Whether the queries are independent uniform draws of all absent keys.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        matches!(self.stream, Stream::Drawn { exponent: 0.0, .. })
+    }
+
     /// All absent keys that the stream may ask for, each once.
     pub fn absent(&self) -> impl ExactSizeIterator<Item = Key> + Send + use<> {
         let first = self.stored.len() as u64;
@@ -181,8 +190,30 @@ impl Workload {
 
     /// The queries, the same each time.
     pub fn queries(&self) -> Box<dyn Iterator<Item = Key> + Send + '_> {
-        let first = self.stored.len() as u64;
-        Box::new(self.ranks().map(move |rank| mix(first + u64::from(rank))))
+        Box::new(self.ranks().map(|rank| self.key(rank)))
+    }
+
+    /// The key in a place of [`Workload::absent`].
+    #[must_use]
+    pub fn key(&self, rank: u32) -> Key {
+        mix(self.stored.len() as u64 + u64::from(rank))
+    }
+
+    /// What is left of a stream when the queries for all but `some` of the absent keys are taken
+    /// out, as numbers below `some`. Only independent uniform draws have an answer: binomially
+    /// many, which are uniform draws again. It takes time for these alone.
+    ///
+    /// # Panics
+    /// For more than all absent keys.
+    #[must_use]
+    pub fn thinned(&self, some: u64) -> Option<impl Iterator<Item = usize> + use<>> {
+        let &Stream::Drawn { exponent: 0.0, queries, seed } = &self.stream else { return None };
+        assert!(some <= self.absent, "{some} of {} keys", self.absent);
+        let mut rng = rng(mix(seed));
+        let share = some as f64 / self.absent as f64;
+        let left = Binomial::new(queries, share).expect("a probability").sample(&mut rng);
+        let some = usize::try_from(some).expect("2^32 fit a usize");
+        Some((0..left).map(move |_| rng.random_range(0..some)))
     }
 
     /// The queries as places in [`Workload::absent`], for callers that keep

@@ -3,6 +3,7 @@
 mod attacks;
 mod baselines;
 mod captures;
+mod committed;
 mod games;
 mod key_files;
 mod line_model;

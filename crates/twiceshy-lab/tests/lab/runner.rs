@@ -63,7 +63,7 @@ fn seeds(_: &Setting) -> Vec<Point> {
 
 fn plan(jobs: usize) -> Plan {
     let jobs = NonZero::new(jobs).expect("some jobs");
-    Plan { setting: Setting::default(), seed: 1, trials: None, jobs }
+    Plan { setting: Setting::default(), seed: 1, trials: None, jobs, panel: None }
 }
 
 fn store(directory: &Path, plan: &Plan) -> Store {

@@ -230,23 +230,24 @@ fn the_active_set_of_firehose_has_as_many_keys_as_the_reference() {
     assert!((keys.len() as f64 / 34_885_815.0 - 1.0).abs() < 0.01, "{}", keys.len());
 }
 
-/// Flows, packets, share of flows seen once, share of the largest 1000.
+/// Mitzenmacher et al., section 4.2: flows and packets (18.5, 14.6 and 37.4 million) of three traces,
+/// the largest flow, and that the largest thousand of Chicago A have more than 10,000 packets each.
 #[test]
-fn traces_have_the_totals_of_the_fit() {
-    for (trace, flows, packets, once, top) in [
-        (Trace::ChicagoA, 691_371, 18_499_824, 0.446, 0.564),
-        (Trace::ChicagoB, 632_543, 14_599_715, 0.455, 0.562),
-        (Trace::SanJose, 2_313_092, 37_399_850, 0.477, 0.394),
+fn traces_have_what_the_paper_says_of_them() {
+    for (trace, flows, packets) in [
+        (Trace::ChicagoA, 691_371, 18.5),
+        (Trace::ChicagoB, 632_543, 14.6),
+        (Trace::SanJose, 2_313_092, 37.4),
     ] {
         let sizes: Vec<u64> = trace.sizes(1.0).map(u64::from).collect();
         let total: u64 = sizes.iter().sum();
-        assert_eq!((sizes.len(), total), (flows, packets), "{trace}");
+        assert_eq!(sizes.len(), flows, "{trace}");
+        assert!((total as f64 / 1e6 - packets).abs() < 1e-4, "{trace}: {total}");
         assert_eq!(sizes[0], 130_675, "{trace}");
         assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes[flows - 1] == 1, "{trace}");
-        let seen_once = sizes.iter().filter(|&&size| size == 1).count() as f64 / flows as f64;
-        assert!((seen_once - once).abs() < 0.0005, "{trace}: {seen_once}");
-        let largest = sizes[..1000].iter().sum::<u64>() as f64 / total as f64;
-        assert!((largest - top).abs() < 0.0005, "{trace}: {largest}");
+        // A thousand of 18.5 million packets' flows, and as many per packet.
+        let large = sizes.iter().filter(|&&size| size > 10_000).count() as f64;
+        assert!((large / total as f64 * 18.5e6 - 1000.0).abs() < 1.0, "{trace}: {large}");
     }
 }
 
@@ -277,7 +278,8 @@ fn flows_come_in_their_order() {
         if order == Order::Shuffled {
             let tenth = packets.len() / 10;
             let early = counts(packets[..tenth].iter().copied());
-            for flow in 0..50 {
+            // Those of enough packets.
+            for flow in 0..39 {
                 let share = tenth as f64 / packets.len() as f64;
                 near(&format!("flow {flow}"), early[&flow], sizes[flow as usize], share);
             }
@@ -286,18 +288,20 @@ fn flows_come_in_their_order() {
 }
 
 /// Of the flows that first appear in the first half of all first appearances, a
-/// shuffle has nearly all large ones; with uniform starts half of them are.
+/// shuffle has all large ones: half of the flows have appeared after 38 % of the packets, and one of
+/// 33 packets, as the least of the 500 has, comes wholly after that with probability 10^-7. With
+/// uniform starts half of them are among the first.
 #[test]
 fn only_a_shuffle_begins_with_the_large_flows() {
     let large = |order| {
         let mut seen = HashSet::new();
-        let packets = Flows::new(Trace::SanJose, order, 0.02, 8).unwrap();
+        let packets = Flows::new(Trace::SanJose, order, 0.05, 8).unwrap();
         let first: Vec<Key> = packets.filter(|&flow| seen.insert(flow)).collect();
-        // Flows are numbered by size: these are the largest 2000.
-        first[..first.len() / 2].iter().filter(|&&flow| flow < 2000).count() as u64
+        // Flows are numbered by size: these are the largest 500.
+        first[..first.len() / 2].iter().filter(|&&flow| flow < 500).count() as u64
     };
-    assert!(large(Order::Shuffled) >= 1999);
-    near("trains", large(Order::Trains), 2000, 0.5);
+    assert!(large(Order::Shuffled) >= 499);
+    near("trains", large(Order::Trains), 500, 0.5);
 }
 
 fn sources() -> Vec<Source> {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::hashes::Hashes;
 use super::super::params::Cuckoo;
-use super::super::table::{Place, Table};
+use super::super::table::{EMPTY, Place, Shape, Table};
 use super::Mirrored;
 use crate::bits::lanes::Lanes;
 use crate::digest::Digest;
@@ -13,7 +13,7 @@ use crate::format::FIRST_VERSION;
 use crate::remote::Mirror;
 
 /// What distinguishes the variants of the adaptive cuckoo filter.
-pub trait Rule: Copy + Sized {
+pub trait Rule: Copy + Sized + 'static {
     /// Whether a cell holds a digest exactly if its value equals the pattern's there. Then two
     /// bins can be compared at once.
     const BY_PATTERN: bool;
@@ -41,6 +41,17 @@ pub trait Rule: Copy + Sized {
     /// [`AnyFilter::states`](crate::AnyFilter::states).
     fn states(_: &Mirrored<Self>) -> Vec<usize> {
         Vec::new()
+    }
+
+    /// How many values a key may come to leave in its bin, if adapting never takes it out of
+    /// there.
+    fn variants(&self, _: &Shape) -> Option<u32> {
+        None
+    }
+
+    /// One of them. Key and query collide when what the key has left is the same variant of both.
+    fn variant(&self, _hashes: Hashes, _variant: u32) -> u64 {
+        EMPTY
     }
 
     /// The value of a cell when a digest arrives there.
