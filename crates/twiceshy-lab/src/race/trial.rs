@@ -318,6 +318,19 @@ mod tests {
 
     use super::*;
 
+    /// A swapping filter reads more than its false positives.
+    #[test]
+    fn a_curve_ends_with_what_the_row_says() {
+        let source: Source = "repeats:5".parse().expect("a workload");
+        let size = Size { keys: Some(10_000), ratio: 5.0, queries: None, scale: 1.0 };
+        let course = Course::new(&source, &size, 1).expect("small");
+        let entrant = &crate::entrants::parse("swapping").expect("a filter").0[0];
+        let row = run(entrant, 11.6, &course, &()).expect("it fits");
+        let Row { queries, false_positives, remote_reads: reads, .. } = row;
+        assert_eq!(row.curve.last(), Some(&Checkpoint { queries, false_positives, reads }));
+        assert!(reads > false_positives && false_positives > 0 && row.curve.len() == CHECKPOINTS);
+    }
+
     /// Of 1000 keys that are not stored, a filter with 12-bit fingerprints and 8
     /// cells a query calls each "maybe" with probability below 0.002: more than
     /// 20 of them with probability below C(1000, 21) * 0.002^21 < 10^-13.
