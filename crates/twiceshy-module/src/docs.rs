@@ -138,7 +138,7 @@ impl Docs {
             version: &raw const VERSION,
             summary: self.summary.as_ptr(),
             complexity: self.complexity.as_ptr(),
-            since: c"0.1.0".as_ptr(),
+            since: c"0.2.0".as_ptr(),
             history: null_mut(),
             tips: null(),
             arity: self.arity,

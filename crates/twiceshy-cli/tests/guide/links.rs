@@ -13,8 +13,9 @@ fn documents() -> Vec<String> {
         .output()
         .expect("git runs");
     let listed = String::from_utf8(listed.stdout).expect("text");
-    let there = |path: &&str| root().join(path).exists();
-    listed.lines().filter(there).map(String::from).collect()
+    // What a link points to is listed by its own name.
+    let is_file = |path: &&str| root().join(path).symlink_metadata().is_ok_and(|it| it.is_file());
+    listed.lines().filter(is_file).map(String::from).collect()
 }
 
 /// The targets of a document's links and pictures.

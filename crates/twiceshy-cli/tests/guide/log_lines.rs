@@ -14,15 +14,32 @@ fn messages(source: &str) -> Vec<String> {
             if source[..at].ends_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
                 continue;
             }
-            let body = &source[at + name.len()..];
-            let end = body.find(");").expect("a call ends");
-            let message = body[..end].trim_end().trim_end_matches(',');
-            let message = message.strip_suffix('"').expect("a message comes last");
-            let begin = message.rfind('"').expect("it begins") + 1;
-            found.push(message[begin..].to_string());
+            let message = last_string(&source[at + name.len()..]);
+            found.push(message.expect("a message comes last").to_string());
         }
     }
     found
+}
+
+/// The last string of a macro's arguments, which end with its parenthesis.
+fn last_string(arguments: &str) -> Option<&str> {
+    let (mut depth, mut begin, mut last) = (1, None, None);
+    let mut letters = arguments.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match (letter, begin) {
+            // What is escaped is skipped.
+            ('\\', Some(_)) => drop(letters.next()),
+            ('"', Some(from)) => (last, begin) = (Some(&arguments[from..at]), None),
+            ('"', None) => begin = Some(at + 1),
+            ('(', None) => depth += 1,
+            (')', None) => depth -= 1,
+            _ => (),
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    last
 }
 
 fn visit(folder: &Path, found: &mut Vec<String>) {
@@ -55,7 +72,7 @@ fn every_log_line_is_explained() {
 
 #[test]
 fn messages_are_found() {
-    let source =
-        "info!(a = 1, \"one\");\nwarn!(\n  %b,\n  \"two \\\n   more\",\n);\nmy_info!(\"no\");";
-    assert_eq!(messages(source), ["one", "two \\\n   more"]);
+    let source = r#"info!(a = f(1), "one"); warn!(%b, "two(); \
+        more",); my_info!("no"); Err(_) => error!("a \"three\" (b)"),"#;
+    assert_eq!(messages(source), ["one", "two(); \\\n        more", r#"a \"three\" (b)"#]);
 }
