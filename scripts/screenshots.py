@@ -9,6 +9,7 @@ the first picture, and talks to Chromium over a pipe, with nothing but Python's 
 """
 
 import base64
+import fcntl
 import json
 import os
 import pathlib
@@ -48,21 +49,22 @@ class Chromium:
 
     def __init__(self, profile):
         ours, theirs = os.pipe(), os.pipe()
+        # Chromium reads from 3 and writes to 4, so neither of these may be one of them.
+        reads, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (ours[0], theirs[1]))
 
         def place():
-            os.dup2(ours[0], 3)
-            os.dup2(theirs[1], 4)
+            os.dup2(reads, 3)
+            os.dup2(writes, 4)
 
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
         flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         flags += ["--hide-scrollbars", "--remote-debugging-pipe", f"--user-data-dir={profile}"]
-        # The two ends must not be 3 or 4 themselves: dup2 would leave them closed on exec.
         self.process = subprocess.Popen(
             ["chromium", *flags], preexec_fn=place, close_fds=False,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )
-        os.close(ours[0])
-        os.close(theirs[1])
+        for end in (ours[0], theirs[1], reads, writes):
+            os.close(end)
         self.to, self.back = os.fdopen(ours[1], "wb"), os.fdopen(theirs[0], "rb")
         self.sent, self.session, self.rest = 0, None, b""
 

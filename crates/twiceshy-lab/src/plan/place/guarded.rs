@@ -198,12 +198,12 @@ mod tests {
 
     /// The memory that is said is that of a guard that was built from its store. The shares of 64
     /// shards of 1600 keys differ by 2.5 %, so some are larger than the mean and none is less than
-    /// its room; together within 3 %. The rate is measured with 200,000 absent keys, binomial: within
+    /// its room; together within 3 %. The rate is measured with 2,000,000 absent keys, binomial: within
     /// 5 standard deviations (6e-7), and 3 % for the loads of shards.
     #[test]
     fn memory_and_rate_are_those_of_a_guard() {
         const KEYS: usize = 100_000;
-        const ABSENT: usize = 200_000;
+        const ABSENT: usize = 2_000_000;
         for spec in [GuardOptions::default().spec, "line".parse().expect("a filter")] {
             let store = Arc::new(MemoryStore::default());
             let options = GuardOptions::default().spec(spec);
