@@ -6,11 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 program="$target/static/twiceshy"
-host="$(rustc --version --verbose | sed -n 's/^host: //p')"
-# With --target the flags are for the program, not for macros and build scripts.
-RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
-  cargo build --release --locked --package twiceshy-cli --target "$host"
-install -D "$target/$host/release/twiceshy" "$program"
+# The flag is for the program alone: libraries are compiled as for any other release.
+cargo rustc --release --locked --package twiceshy-cli --bin twiceshy -- -C target-feature=+crt-static
+install -D "$target/release/twiceshy" "$program"
 bash scripts/binary.sh "$program"
 if readelf --wide --dynamic "$program" | grep NEEDED; then
   echo "it needs shared libraries" >&2
