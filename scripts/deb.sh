@@ -11,8 +11,8 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 
 program="${1:-}"
 if [[ ! $program ]]; then
-  cargo build --release --locked --package twiceshy-cli
-  program="$target/release/twiceshy"
+  cargo build --profile dist --locked --package twiceshy-cli
+  program="$target/dist/twiceshy"
   bash scripts/binary.sh "$program"
 fi
 

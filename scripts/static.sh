@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Builds the program without any shared library, for containers without an operating system and for
 # Linux of any age: target/static/twiceshy. The C library inside is that of this machine.
-# With --try it runs it like packaging/docker/Dockerfile does, in an empty root (as root).
+# With --try it runs it like packaging/docker/Dockerfile does, in an empty root (as root); a second
+# argument is a program that is built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 program="$target/static/twiceshy"
-# The flag is for the program alone: libraries are compiled as for any other release.
-cargo rustc --release --locked --package twiceshy-cli --bin twiceshy -- -C target-feature=+crt-static
-install -D "$target/release/twiceshy" "$program"
-bash scripts/binary.sh "$program"
+if [[ ${2:-} ]]; then
+  install -D "$2" "$program"
+else
+  # The flag is for the program alone: libraries are compiled as for any other.
+  cargo rustc --profile dist --locked --package twiceshy-cli --bin twiceshy -- -C target-feature=+crt-static
+  install -D "$target/dist/twiceshy" "$program"
+  bash scripts/binary.sh "$program"
+fi
 if readelf --wide --dynamic "$program" | grep NEEDED; then
   echo "it needs shared libraries" >&2
   exit 1
@@ -25,7 +30,7 @@ echo "a password" > "$root/password"
 install -D -m 644 /etc/resolv.conf "$root/etc/resolv.conf"
 echo "127.0.0.1 localhost shield.test" > "$root/etc/hosts"
 inside() {
-  env -i $(sed -n 's/^ENV //p' packaging/docker/Dockerfile) TWICESHY_PASSWORD_FILE=/password \
+  env -i PATH="$PATH" $(sed -n 's/^ENV //p' packaging/docker/Dockerfile) TWICESHY_PASSWORD_FILE=/password \
     TWICESHY_LISTEN="$listen" TWICESHY_PAGE="$page" \
     chroot --userspec=65532:65532 "$root" /twiceshy "$@"
 }
