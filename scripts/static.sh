@@ -26,25 +26,28 @@ rm -rf "$root"
 install -D "$program" "$root/twiceshy"
 install -d -o 65532 -g 65532 "$root/data"
 echo "a password" > "$root/password"
+# Engines bring these devices. A static program asks them for random bytes.
+mkdir "$root/dev"
+mknod -m 666 "$root/dev/null" c 1 3
+mknod -m 666 "$root/dev/random" c 1 8
+mknod -m 666 "$root/dev/urandom" c 1 9
 # Names are looked up as in a container: the host's files, and nothing else.
 install -D -m 644 /etc/resolv.conf "$root/etc/resolv.conf"
 echo "127.0.0.1 localhost shield.test" > "$root/etc/hosts"
-inside() {
-  env -i PATH="$PATH" $(sed -n 's/^ENV //p' packaging/docker/Dockerfile) TWICESHY_PASSWORD_FILE=/password \
-    TWICESHY_LISTEN="$listen" TWICESHY_PAGE="$page" \
-    chroot --userspec=65532:65532 "$root" /twiceshy "$@"
-}
-listen=shield.test:0 page=127.0.0.1:16391
-inside serve --check-config | grep -E '^(dir|listen|page) |password'
-inside serve &
+mapfile -t variables < <(sed -n 's/^ENV //p' packaging/docker/Dockerfile)
+inside=(env -i PATH="$PATH" "${variables[@]}" TWICESHY_PASSWORD_FILE=/password
+  TWICESHY_LISTEN=shield.test:0 TWICESHY_PAGE=127.0.0.1:16391
+  chroot --userspec=65532:65532 "$root" /twiceshy)
+"${inside[@]}" serve --check-config | grep -E '^(dir|listen|page) |password'
+"${inside[@]}" serve &
 server=$!
 trap 'kill "$server"' EXIT
 for _ in {1..100}; do
-  ! inside health >/dev/null 2>&1 || break
+  ! "${inside[@]}" health >/dev/null 2>&1 || break
   sleep 0.1
 done
-inside health
-inside health --alive
+"${inside[@]}" health
+"${inside[@]}" health --alive
 kill -TERM "$server"
 wait "$server"
 trap - EXIT
