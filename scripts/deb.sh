@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian package: the program, its manual pages and completions, the service with its
 # user and settings, and the dashboard and alerts as examples. It lands in target/deb.
-# scripts/deb-try.sh tries it.
+# scripts/deb-try.sh tries it. An argument is a program that is built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
@@ -9,9 +9,12 @@ root="$target/deb/root"
 # Every file has the time of the commit, so that equal sources make equal packages.
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 
-cargo build --release --locked --package twiceshy-cli
-program="$target/release/twiceshy"
-bash scripts/binary.sh "$program"
+program="${1:-}"
+if [[ ! $program ]]; then
+  cargo build --profile dist --locked --package twiceshy-cli
+  program="$target/dist/twiceshy"
+  bash scripts/binary.sh "$program"
+fi
 
 rm -rf "$root"
 mkdir -p "$root"

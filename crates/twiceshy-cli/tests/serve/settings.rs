@@ -60,6 +60,7 @@ fn a_server_is_started_by_file_and_environment_alone() {
     let mut command = serve();
     command.env("TWICESHY_CONFIG", path).env("TWICESHY_LISTEN", "127.0.0.1:0");
     let server = Process::started(command);
+    assert_ne!(server.address.port(), 1, "the environment precedes the file");
     let mut client = server.client();
     assert_eq!(client.call(&["SET", "key", &"x".repeat(1 << 20)]), Value::ok());
     assert!(client.call(&["SET", "key", &"x".repeat((1 << 20) + 1)]).error().contains("bulk"));
