@@ -322,7 +322,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Refused(reason) | Failure::Reply(reason) => f.write_str(reason),
             Failure::Upstream(reason) => write!(f, "the store is down: {reason}"),
-            Failure::Store(reason) => write!(f, "the server's own store failed: {reason}"),
+            Failure::Store(reason) => write!(f, "the server's own files: {reason}"),
         }
     }
 }

@@ -115,7 +115,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Directory in which TS.BACKUP NAME makes copies of the store [default: no backups]
+    /// Directory in which TS.BACKUP NAME makes copies of the store; it is created if it does not
+    /// exist [default: no backups]
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<PathBuf>,
 
@@ -257,6 +258,11 @@ async fn serve(args: &Args) -> Result<Option<u8>, Box<dyn Error>> {
     let mut stop = Stop::new()?;
     let password = password(args.password_file.as_deref())?;
     is_allowed(args, password.as_ref())?;
+    if let Some(directory) = &args.backup_dir {
+        std::fs::create_dir_all(directory).map_err(|error| {
+            format!("cannot create the directory of --backup-dir, {}: {error}", directory.display())
+        })?;
+    }
     let listener = bound("--listen", &args.listen, password.as_ref()).await?;
     let page = match args.page_address() {
         Some(address) => Some(bound("--page", address, password.as_ref()).await?),

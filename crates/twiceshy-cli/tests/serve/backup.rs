@@ -120,7 +120,6 @@ fn a_store_that_is_served_is_copied_as_of_one_moment() {
 fn a_server_that_stops_ends_its_backup() {
     let directory = TempDir::new().expect("a directory");
     let [data, backups] = ["data", "backups"].map(|name| directory.path().join(name));
-    fs::create_dir(&backups).expect("made");
     let options = twiceshy::store::Options::default();
     let records = (0..1_000_000_u32).map(|n| (n.to_le_bytes(), [0; 20]));
     let store = options.build::<twiceshy::store::Redb, _, _>(&data, records, &mut |_, _| ());
