@@ -21,7 +21,9 @@ const SLOWER: f64 = 5.0;
 const LONGEST_TEST: f64 = 20.0;
 /// How long it may take to find out what a test reaches. What a longer one reaches later, and
 /// nothing else does, is not known.
-const RECORDED_SECONDS: f64 = 4.0;
+const RECORDED_SECONDS: f64 = 1.0;
+/// What a test takes that has not been measured because it is long.
+const ASSUMED_SECONDS: f64 = 5.0;
 /// How long the tests of one mutant may take in all, without the mutant.
 const ALL_TESTS: f64 = 60.0;
 /// Of the clock, for one that waits forever. As many seconds more for a test that takes long.
@@ -54,9 +56,9 @@ impl Test {
         })
     }
 
-    /// To put tests in order.
+    /// The same, or what a long one is assumed to take.
     fn about(&self) -> f64 {
-        self.seconds.get().copied().unwrap_or(RECORDED_SECONDS)
+        self.seconds.get().copied().unwrap_or(ASSUMED_SECONDS)
     }
 }
 
@@ -69,6 +71,8 @@ enum Outcome {
 /// Of each folder's mutants, leaves out the first `skip`, and tests the next `take`. What was tested
 /// before is not tested again.
 pub fn run(tree: &Path, skip: usize, take: usize) {
+    // Tests run in the folders of their crates.
+    let tree = &tree.canonicalize().expect("the tree is there");
     let tests = baseline(tree);
     let order: Vec<Value> = crate::report::woven(tree)
         .into_iter()
@@ -83,10 +87,16 @@ pub fn run(tree: &Path, skip: usize, take: usize) {
         OpenOptions::new().append(true).create(true).open(path).expect("the tree can be written");
     let shared = Mutex::new((todo.into_iter(), file, BTreeMap::new()));
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..workers() {
             scope.spawn(|| worker(tree, &tests, &shared));
         }
     });
+}
+
+/// Tests at a time: as many as there are processors, or what the environment says.
+fn workers() -> usize {
+    let own = std::env::var("TWICESHY_MUTANT_WORKERS").ok().and_then(|text| text.parse().ok());
+    own.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// [`ALL_TESTS`], or what the environment says.
@@ -125,10 +135,11 @@ fn worker(tree: &Path, tests: &[(Test, BTreeSet<u64>)], shared: &Mutex<Work<'_>>
         let mut by = None;
         let mut left = all_tests();
         for test in &reaching {
-            let seconds = test.seconds(tree);
-            if seconds > left {
+            // Not measured in vain.
+            if test.about() > left || test.seconds(tree) > left {
                 continue;
             }
+            let seconds = test.about();
             left -= seconds;
             match run_test(tree, test, &number(mutant).to_string()) {
                 Outcome::Passed => continue,
@@ -163,7 +174,7 @@ fn baseline(tree: &Path) -> Vec<(Test, BTreeSet<u64>)> {
     let left = Mutex::new(tests(tree).into_iter());
     let done = Mutex::new((Vec::new(), Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..workers() {
             scope.spawn(|| {
                 while let Some(test) = { left.lock().expect("no panic").next() } {
                     let key = format!("{}:{}", test.program.display(), test.name);
@@ -219,7 +230,7 @@ fn measure(tree: &Path, test: &Test) -> (Option<f64>, Vec<u64>) {
 /// The test, with bounds for its processor time, memory and files.
 fn limited(tree: &Path, test: &Test, seconds: f64) -> Command {
     let limits = format!(
-        "ulimit -c 0 -t {} -v {MEMORY} -f 4194304; exec \"$0\" \"$@\"",
+        "ulimit -c 0; ulimit -t {}; ulimit -v {MEMORY}; ulimit -f 4194304; exec \"$0\" \"$@\"",
         seconds.ceil() as u64
     );
     let mut command = Command::new("sh");

@@ -380,6 +380,30 @@ mod tests {
         assert!((0..inserted as u64).all(|number| chain.contains(digest(number))));
     }
 
+    /// The bounds of what a file may say.
+    #[test]
+    fn a_chain_that_no_filter_has_is_refused() {
+        let sound = empty(Kind::Line, 0.01);
+        let with = |rate, exception_bits| Chain { rate, exception_bits, ..sound.clone() };
+        let reread = |chain: &Chain| {
+            let mut writer = Writer::new("chain");
+            chain.write(&mut writer);
+            Chain::read(&mut Reader::open(&writer.finish())?).map(|_| ())
+        };
+        for (rate, bits) in [(f64::MIN_POSITIVE, 0.0), (MOST_RATE, LEAST_BITS), (0.01, MOST_BITS)] {
+            with(rate, bits).check().expect("it is sound");
+            reread(&with(rate, bits)).expect("it is sound");
+        }
+        let rates = [0.0, -0.01, 2.0 * MOST_RATE, f64::NAN].map(|rate| with(rate, 0.5));
+        let bits = [-0.5, LEAST_BITS / 2.0, 2.0 * MOST_BITS, f64::NAN].map(|bits| with(0.01, bits));
+        let mut with_an_empty_one = sound.clone();
+        with_an_empty_one.older.push(sound.newest.clone());
+        for (index, chain) in rates.iter().chain(&bits).chain([&with_an_empty_one]).enumerate() {
+            assert!(chain.check().is_err(), "{index}");
+            assert!(matches!(reread(chain), Err(Error::Format { .. })), "{index}");
+        }
+    }
+
     #[test]
     fn a_larger_filter_begins_when_the_last_is_full() {
         let mut chain = empty(Kind::Plain, 0.01);

@@ -189,3 +189,53 @@ impl Counters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_each_count() {
+        let times = |factor: u64| GuardStats {
+            keys: factor,
+            queries: 2 * factor,
+            reads_avoided: 3 * factor,
+            reads_avoided_by_adapting: 4 * factor,
+            store_reads: 5 * factor,
+            sidecar_reads: 6 * factor,
+            false_positives: 7 * factor,
+            vanished: 8 * factor,
+            adapted: 9 * factor,
+            adapted_again: 10 * factor,
+            postponed: 11 * factor,
+            spent: 12 * factor,
+            growths: 13 * factor,
+            bytes: 14 * factor,
+        };
+        let mut sum = times(100);
+        sum += times(1);
+        assert_eq!(sum, times(101));
+    }
+
+    /// Of 64 places, a digest has the one of its second word's last bits.
+    #[test]
+    fn a_place_is_shared_by_digests_that_end_alike() {
+        let counters = Counters::new(1);
+        let [one, same_place, other_place] = [5, 64 + 5, 6].map(|word| Digest::new([1, word]));
+        for digest in [one, other_place, one] {
+            counters.adapt(digest);
+        }
+        assert!(counters.was_adapted(one) && counters.was_adapted(other_place));
+        assert!(!counters.was_adapted(same_place));
+        counters.adapt(same_place);
+        assert!(counters.was_adapted(same_place) && !counters.was_adapted(one));
+        for digest in [one, same_place] {
+            counters.avoid_read(digest);
+        }
+        let stats = counters.stats(false);
+        assert_eq!((stats.adapted, stats.adapted_again), (4, 1));
+        assert_eq!((stats.reads_avoided, stats.reads_avoided_by_adapting), (2, 1));
+        counters.grow();
+        assert!(!counters.was_adapted(same_place) && counters.stats(false).growths == 1);
+    }
+}

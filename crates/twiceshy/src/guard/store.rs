@@ -296,3 +296,81 @@ impl<S: Store + ?Sized> Store for std::sync::Arc<S> {
         (**self).set_header(header)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Has what its caller must have, and the rest as every store has it.
+    struct Least;
+
+    impl Store for Least {
+        fn read(
+            &self,
+            _: RangeInclusive<Digest>,
+            _: &mut dyn FnMut(Digest, &[u8]),
+        ) -> Result<(), RemoteError> {
+            Err("read".into())
+        }
+
+        fn write(&self, _: &[Change<'_>]) -> Result<(), RemoteError> {
+            Err("write".into())
+        }
+
+        fn count(&self) -> Result<u64, RemoteError> {
+            Ok(5)
+        }
+
+        fn header(&self) -> Result<Option<Header>, RemoteError> {
+            Ok(Some(Header { tag: 1, generation: 2 }))
+        }
+
+        fn set_header(&self, _: Header) -> Result<(), RemoteError> {
+            Err("set_header".into())
+        }
+    }
+
+    const DIGEST: Digest = Digest::new([3, 4]);
+
+    #[test]
+    fn what_a_store_does_not_say_is_unknown() {
+        assert!(matches!((Least.mark("a"), Least.exact_count()), (Ok(None), Ok(None))));
+        assert!(matches!(Least.find(DIGEST, &mut |_| ()), Ok(None)));
+        let error = Least.write_marked(&[], &[("a", 1)]).expect_err("it has no marks");
+        assert_eq!(error.to_string(), "this store keeps no marks");
+    }
+
+    #[test]
+    fn a_shared_store_hands_everything_on() {
+        let least = Arc::new(Least);
+        assert_eq!(Store::count(&least).expect("known"), 5);
+        assert_eq!(Store::header(&least).expect("known"), Least.header().expect("known"));
+        let header = Header { tag: 6, generation: 7 };
+        for (failed, what) in [
+            (least.read(DIGEST..=DIGEST, &mut |_, _| ()), "read"),
+            (Store::write(&least, &[]), "write"),
+            (Store::set_header(&least, header), "set_header"),
+        ] {
+            assert_eq!(failed.expect_err(what).to_string(), what);
+        }
+
+        let own = MemoryStore::default();
+        let shared: Arc<dyn Store> = Arc::new(own);
+        let through = Arc::new(shared);
+        Store::write_marked(&through, &[(DIGEST, Some(b"one"))], &[("a", 8)]).expect("in memory");
+        assert_eq!(Store::mark(&through, "a").expect("in memory"), Some(8));
+        assert_eq!(Store::mark(&through, "b").expect("in memory"), None);
+        assert_eq!(Store::exact_count(&through).expect("in memory"), Some(1));
+        Store::set_header(&through, header).expect("in memory");
+        assert_eq!(Store::header(&through).expect("in memory"), Some(header));
+        let mut seen = Vec::new();
+        let ranges = [DIGEST..=DIGEST, DIGEST..=DIGEST];
+        let read = Store::read_many(&through, &ranges, &mut |index, digest, record| {
+            seen.push((index, digest, record.to_vec()));
+        });
+        read.expect("in memory");
+        assert_eq!(seen, [0, 1].map(|index| (index, DIGEST, b"one".to_vec())));
+    }
+}

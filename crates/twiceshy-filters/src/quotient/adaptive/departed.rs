@@ -170,6 +170,27 @@ mod tests {
     }
 
     #[test]
+    fn what_no_filter_writes_is_found() {
+        let with = |entries: &[u16], len| {
+            let mut bucket = Bucket::default();
+            bucket.0[..entries.len()].copy_from_slice(entries);
+            Departed { buckets: vec![Bucket::default(), bucket], len }
+        };
+        let full = [0x15; BUCKET];
+        for sound in [with(&[], 0), with(&[0x10 | DEEPEST, 0x01], 2), with(&full, BUCKET)] {
+            sound.check().expect("every invariant holds");
+        }
+        // A gap, a depth of zero, and two wrong counts.
+        for entries in [&[0x15, 0, 0x15][..], &[0, 0x15], &[0x15, 0x10]] {
+            let broken = with(entries, 2).check().expect_err("it is broken");
+            assert_eq!(broken, "bucket 1 of departed keys is out of order");
+        }
+        for len in [1, 3] {
+            assert!(with(&[0x15, 0x25], len).check().is_err(), "{len}");
+        }
+    }
+
+    #[test]
     fn it_takes_less_than_a_fifth_of_a_bit_per_key() {
         for keys in [2_000, 10_000, 1_000_000] {
             let slots = keys * 1000 / 950;
