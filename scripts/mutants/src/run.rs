@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,8 @@ impl Test {
     fn seconds(&self, tree: &Path) -> f64 {
         *self.seconds.get_or_init(|| {
             let start = Instant::now();
-            let mut command = limited(tree, self, LONGEST_TEST);
-            let passed = command.status().expect("the test runs").success();
+            let child = limited(tree, self, LONGEST_TEST).spawn().expect("the test runs");
+            let passed = ended(child, LONGEST_TEST).is_some_and(|status| status.success());
             if passed { start.elapsed().as_secs_f64() } else { f64::INFINITY }
         })
     }
@@ -220,7 +220,8 @@ fn measure(tree: &Path, test: &Test) -> (Option<f64>, Vec<u64>) {
     let start = Instant::now();
     let mut command = limited(tree, test, RECORDED_SECONDS);
     command.env("TWICESHY_MUTANT", "record").env("TWICESHY_MUTANT_REACHED", &file);
-    let passed = command.status().expect("the test runs").success();
+    let child = command.spawn().expect("the test runs");
+    let passed = ended(child, RECORDED_SECONDS).is_some_and(|status| status.success());
     let seconds = start.elapsed().as_secs_f64();
     let reached = std::fs::read_to_string(&file).unwrap_or_default();
     let _ = std::fs::remove_file(&file);
@@ -248,29 +249,34 @@ fn limited(tree: &Path, test: &Test, seconds: f64) -> Command {
     command
 }
 
-fn run_test(tree: &Path, test: &Test, mutant: &str) -> Outcome {
-    let seconds = LEAST_SECONDS + SLOWER * test.about();
-    let mut child =
-        limited(tree, test, seconds).env("TWICESHY_MUTANT", mutant).spawn().expect("the test runs");
+/// The status of a test that ends in time; another one is ended.
+fn ended(mut child: Child, seconds: f64) -> Option<ExitStatus> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("the test can be waited for") {
-            // The kernel ends what computes too long.
-            use std::os::unix::process::ExitStatusExt as _;
-            const SIGKILL: i32 = 9;
-            const SIGXCPU: i32 = 24;
-            return match status.signal() {
-                Some(SIGKILL | SIGXCPU) => Outcome::TooLong,
-                _ if status.success() => Outcome::Passed,
-                _ => Outcome::Failed,
-            };
+            return Some(status);
         }
         if start.elapsed().as_secs_f64() > LONGEST_WAIT + SLOWER * seconds {
             let _ = child.kill();
             let _ = child.wait();
-            return Outcome::TooLong;
+            return None;
         }
         std::thread::sleep(Duration::from_millis(2).max(start.elapsed() / 20));
+    }
+}
+
+fn run_test(tree: &Path, test: &Test, mutant: &str) -> Outcome {
+    use std::os::unix::process::ExitStatusExt as _;
+    /// What the kernel sends to those that compute too long.
+    const TOO_LONG: [i32; 2] = [9, 24];
+    let seconds = LEAST_SECONDS + SLOWER * test.about();
+    let child = limited(tree, test, seconds).env("TWICESHY_MUTANT", mutant).spawn();
+    match ended(child.expect("the test runs"), seconds) {
+        Some(status) if status.success() => Outcome::Passed,
+        Some(status) if !status.signal().is_some_and(|signal| TOO_LONG.contains(&signal)) => {
+            Outcome::Failed
+        }
+        _ => Outcome::TooLong,
     }
 }
 

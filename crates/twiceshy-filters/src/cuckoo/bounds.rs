@@ -127,6 +127,8 @@ pub fn least_bits_per_key(rate: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -141,6 +143,33 @@ mod tests {
         // "f > 10" and "f > 12"; the even distribution asks for less here.
         assert_eq!(theorem_4_3(1 << 20, 4, 1.0).map(|g| g.fingerprint_bits), Some(11));
         assert_eq!(theorem_4_3(1 << 24, 4, 1.0).map(|g| g.fingerprint_bits), Some(13));
+    }
+
+    /// 2^20 / 16 = 65,536 bins would hold the keys with every cell taken.
+    #[test]
+    fn theorem_4_3_gives_bins_for_its_load() {
+        let promised = theorem_4_3(1 << 20, 16, 1.0).expect("a load");
+        assert!((66_198..66_208).contains(&promised.bins), "{promised:?}");
+        assert!(theorem_4_3(0, 16, 1.0).is_none() && theorem_4_3(1, 16, 0.0).is_some());
+        assert!([-1.0, f64::INFINITY].iter().all(|&c| theorem_4_3(1 << 20, 16, c).is_none()));
+    }
+
+    /// More tables or slots have a higher threshold, and every target is below its threshold.
+    #[test]
+    fn thresholds_grow_with_tables_and_slots() {
+        for shapes in
+            [&[(2, 1), (2, 2), (2, 3), (2, 4), (2, 8)][..], &[(2, 1), (3, 1), (4, 1), (5, 1)]]
+        {
+            let known: Option<Vec<f64>> =
+                shapes.iter().map(|&(tables, slots)| load_threshold(tables, slots)).collect();
+            assert!(known.expect("all are known").is_sorted_by(|one, next| one < next));
+            for &(tables, slots) in shapes {
+                let target = f64::from(target_load_permille(tables, slots)) / 1000.0;
+                let threshold = load_threshold(tables, slots).expect("known");
+                assert!((0.02..0.06).contains(&(threshold - target)), "{tables}, {slots}");
+            }
+        }
+        assert_eq!(load_threshold(6, 1), None);
     }
 
     #[test]

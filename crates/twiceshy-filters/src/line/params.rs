@@ -93,3 +93,25 @@ impl params::Shape for Values {
         Some(room / 512).filter(|&lines| lines > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Params;
+    use crate::params::Params as _;
+
+    /// A line has 512 bits.
+    #[test]
+    fn lines_fit_into_their_memory() {
+        let params: Params = "line".parse().expect("parameters");
+        for (room, lines) in [(511, None), (512, Some(1)), (1023, Some(1)), (51_200, Some(100))] {
+            assert_eq!(params.bins_within(room, 0), lines, "{room}");
+        }
+    }
+
+    #[test]
+    fn the_usual_length_needs_no_mention() {
+        for (text, label) in [("line", "line"), ("line:f=9", "line"), ("line:f=12", "line-12")] {
+            assert_eq!(text.parse::<Params>().expect("parameters").label(), label);
+        }
+    }
+}

@@ -338,6 +338,21 @@ mod tests {
         }
     }
 
+    /// Of fingerprints that were asked for, the first filter takes half of the rate.
+    #[test]
+    fn fingerprints_give_the_rate_of_a_chain_that_begins_with_them() {
+        for kind in KINDS {
+            let fingerprints = fingerprints_for(kind, 0.01).expect("a usual rate");
+            let rate = rate_of(fingerprints);
+            let sizes = Sizes { fingerprints, rate, ..empty_sizes(kind, 0.01) };
+            let first = Chain::new(&sizes).expect("a small filter").newest.filter.fingerprints();
+            assert!(
+                rate < 0.02 && (first.full_rate() / rate - 0.5).abs() < 1e-9,
+                "{kind:?}: {rate}"
+            );
+        }
+    }
+
     #[test]
     fn a_peek_changes_nothing_and_a_query_notes_its_exception() {
         let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);

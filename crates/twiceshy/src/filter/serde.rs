@@ -60,3 +60,26 @@ impl<'de> Deserialize<'de> for Frozen {
         Self::from_bytes(&bytes).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::de::value::{BytesDeserializer, Error, SeqDeserializer};
+
+    use super::*;
+
+    /// Formats have bytes as such, or as a sequence of numbers.
+    #[test]
+    fn bytes_come_in_any_form() {
+        let mut filter = Filter::builder().capacity(10).build().expect("a small filter");
+        filter.insert("stored");
+        let bytes = filter.to_bytes();
+        let as_such = Filter::deserialize(BytesDeserializer::<Error>::new(&bytes));
+        assert!(as_such.expect("its own bytes").to_bytes() == bytes);
+        let numbers = SeqDeserializer::<_, Error>::new(bytes.iter().copied());
+        assert!(Filter::deserialize(numbers).expect("its own bytes").to_bytes() == bytes);
+        let owned: Result<_, Error> = Bytes.visit_byte_buf(bytes.clone());
+        assert!(owned.expect("any bytes") == bytes);
+        let damaged = Filter::deserialize(BytesDeserializer::<Error>::new(&bytes[1..]));
+        assert!(damaged.is_err());
+    }
+}

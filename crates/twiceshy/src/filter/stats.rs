@@ -73,3 +73,20 @@ pub(super) fn debug(
         .field("bytes", &stats.bytes)
         .finish_non_exhaustive()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Filter;
+
+    #[test]
+    fn bits_per_key_are_those_of_all_bytes() {
+        let mut filter = Filter::builder().capacity(1000).build().expect("a small filter");
+        for number in 0..1000_u32 {
+            filter.insert(number.to_le_bytes());
+        }
+        let stats = filter.stats();
+        assert_eq!((stats.bits_per_key() * stats.len as f64) as usize, 8 * stats.bytes);
+        let text = format!("{filter:?}");
+        assert!(text.contains(&format!("bytes: {}", stats.bytes)), "{text}");
+    }
+}

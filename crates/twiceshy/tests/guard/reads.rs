@@ -113,6 +113,26 @@ fn a_key_that_is_twice_in_a_list_has_the_last_value() {
     }
 }
 
+/// What is kept of each value, up to the first that `take` refuses.
+#[test]
+fn values_in_bounded_memory_are_those_before_the_first_refused() {
+    for text in SPECS {
+        let guard =
+            Guard::open(MemoryStore::default(), hasher(), &options(text, 100, 1)).expect("empty");
+        for number in 0..10 {
+            guard.put(key(number), vec![b'v'; number as usize]).expect("in memory");
+        }
+        let asked: Vec<_> = [3, 99, 5, 9, 2].map(key).into();
+        let lengths = |most: usize| {
+            let take = |value: &[u8]| (value.len() <= most).then_some(value.len());
+            guard.get_many_while(&asked, take).expect("in memory")
+        };
+        assert_eq!(lengths(9), [Some(3), None, Some(5), Some(9), Some(2)], "{text}");
+        assert_eq!(lengths(8), [Some(3), None, Some(5)], "{text}");
+        assert_eq!(lengths(2), [], "{text}");
+    }
+}
+
 /// A missing key that is there twice in a list is read for once.
 #[test]
 fn the_same_miss_twice_in_a_list_is_one_read() {

@@ -277,3 +277,18 @@ fn a_sidecar_that_is_not_built_denies_nothing() {
     let denied = (500..1500).map(name).filter(|key| !sidecar.guard().contains(key)).count();
     assert!(denied > 900, "{denied}");
 }
+
+/// A lookup that did not ask the filter is one that it could not avoid.
+#[test]
+fn unfiltered_lookups_and_further_reads_are_counted() {
+    let guard = Guard::open(MemoryStore::default(), hasher(), &options("telescoping"));
+    let sidecar = Sidecar::new(guard.expect("an empty store"));
+    let before = sidecar.guard().stats();
+    sidecar.count_unfiltered(&["one", "two", "three"]);
+    let stats = sidecar.guard().stats();
+    assert_eq!((stats.queries - before.queries, stats.reads_avoided), (3, 0));
+    assert_eq!(stats.store_reads - before.store_reads, 3);
+    sidecar.count_read(sidecar.digest("four"));
+    let after = sidecar.guard().stats();
+    assert_eq!((after.queries, after.store_reads), (stats.queries, stats.store_reads + 1));
+}

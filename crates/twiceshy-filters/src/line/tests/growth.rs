@@ -361,6 +361,28 @@ fn tables_that_do_not_belong_together_are_found() {
     }
 }
 
+/// Lines move only while a filter grows, and a filter has room for the keys it was made for.
+#[test]
+fn one_table_that_cannot_be_is_found() {
+    let changes: [(&str, fn(&mut LineFilter)); 4] = [
+        ("that does not grow", |filter| filter.table.first = 1),
+        ("no capacity of 0", |filter| filter.capacity = 0),
+        ("no capacity of", |filter| {
+            filter.capacity = filter.table.count * filter.table.shape.slots + 1;
+        }),
+        ("that no digest is mapped to", |filter| filter.table.first = filter.table.count + 1),
+    ];
+    for text in FILTERS {
+        for (what, change) in changes {
+            let mut filter = filter(text, 300);
+            filter.check_tables().expect("all is well");
+            change(&mut filter);
+            let broken = filter.check_tables().expect_err(what);
+            assert!(broken.contains(what), "{text}: {what}: {broken}");
+        }
+    }
+}
+
 /// A filter gives back the memory that it has grown out of piece by piece; a clone has none of it.
 #[test]
 fn a_clone_has_no_memory_to_give_back() {

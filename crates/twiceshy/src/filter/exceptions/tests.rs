@@ -39,6 +39,22 @@ fn a_set_is_a_cache_line() {
     assert_eq!((size_of::<Set>(), align_of::<Set>()), (64, 64));
 }
 
+/// Equal are tables of one size with the same entries, in whatever order they were used.
+#[test]
+fn tables_with_other_entries_or_sizes_differ() {
+    let with = |sets: usize, numbers: &[u64]| {
+        let mut table = Exceptions::<4>::new(sets, SET_BITS);
+        assert!(numbers.iter().all(|&number| table.insert(digest(number))));
+        table
+    };
+    let table = with(2, &[1, 2, 3]);
+    assert!(table == with(2, &[3, 1, 2]));
+    for other in [with(2, &[1, 2]), with(2, &[1, 2, 4]), with(4, &[1, 2, 3]), with(2, &[])] {
+        assert!(table != other && other != table);
+    }
+    assert!(with(2, &[]) != with(4, &[]));
+}
+
 /// Four bits for an entry, so that other digests' entries are found, too.
 #[test]
 fn sets_keep_to_their_policy() {
