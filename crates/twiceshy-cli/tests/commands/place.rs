@@ -47,7 +47,7 @@ fn what_is_pasted_is_in_the_documents() {
         ("--keys 1M --for server", "README.md"),
         ("--keys 1M --rate 0.1% --for library", "docs/guide/embedded.md"),
         ("--keys 1M --rate 0.1% --for store", "docs/guide/embedded.md"),
-        ("--keys 1M --rate 0.2% --for module", "README.md"),
+        ("--keys 1M --rate 0.4% --for module", "README.md"),
     ] {
         let advice = advice(flags);
         let document = document(path);
