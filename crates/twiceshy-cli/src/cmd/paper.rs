@@ -31,9 +31,9 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 /// It does not settle taf-5, whose times depend on what else the machine does, nor in
 /// taf-2 whether telescoping is better than swapping.
 ///
-/// --full, the default, measures at the papers' sizes: about 18 CPU hours, which docs/papers.md
-/// states figure by figure. Each row has 4 to 10 trials, until its standard error is 2 % of the
-/// mean. OUT/costs.csv has what each row took.
+/// --full, the default, measures at the papers' sizes: an estimated 22 CPU hours, which
+/// docs/papers.md states figure by figure. Each row has 4 to 10 trials, until its standard error is
+/// 2 % of the mean. OUT/costs.csv has what each row took.
 ///
 /// Rows depend on --quick, --trials, --seed and the inputs, and on nothing else.
 ///
@@ -189,7 +189,10 @@ impl Args {
         let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let jobs = self.jobs.and_then(NonZero::new);
         Ok(Plan {
-            setting: Setting { quick: self.quick, recording: recording.map(Arc::new) },
+            setting: Setting {
+                quick: self.quick && !self.full,
+                recording: recording.map(Arc::new),
+            },
             seed: self.seed,
             trials: self.trials.and_then(NonZero::new),
             jobs: jobs.unwrap_or_else(cores),
