@@ -364,7 +364,8 @@ fn tables_that_do_not_belong_together_are_found() {
 /// Lines move only while a filter grows, and a filter has room for the keys it was made for.
 #[test]
 fn one_table_that_cannot_be_is_found() {
-    let changes: [(&str, fn(&mut LineFilter)); 4] = [
+    type Damage = fn(&mut LineFilter);
+    let changes: [(&str, Damage); 4] = [
         ("that does not grow", |filter| filter.table.first = 1),
         ("no capacity of 0", |filter| filter.capacity = 0),
         ("no capacity of", |filter| {

@@ -50,7 +50,7 @@ fn tables_with_other_entries_or_sizes_differ() {
     let table = with(2, &[1, 2, 3]);
     assert!(table == with(2, &[3, 1, 2]));
     for other in [with(2, &[1, 2]), with(2, &[1, 2, 4]), with(4, &[1, 2, 3]), with(2, &[])] {
-        assert!(table != other && other != table);
+        assert!(table != other);
     }
     assert!(with(2, &[]) != with(4, &[]));
 }
