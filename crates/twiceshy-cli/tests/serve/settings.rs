@@ -1,5 +1,6 @@
 //! Settings in a file and in the environment, and what the server says of them.
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -9,10 +10,14 @@ use tempfile::TempDir;
 use crate::client::Value;
 use crate::process::Process;
 
-/// `twiceshy serve` without any flag.
+/// `twiceshy serve` without any flag, and without variables of ours: of the tests, say.
 fn serve() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.arg("serve").env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
+    command.arg("serve");
+    let names = env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_string_lossy().starts_with("TWICESHY_")) {
+        command.env_remove(name);
+    }
     command
 }
 
