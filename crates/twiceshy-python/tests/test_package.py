@@ -106,3 +106,14 @@ def test_the_package_is_typed(tmp_path):
     stubtest = [sys.executable, "-m", "mypy.stubtest", "--allowlist", "/dev/null"]
     checked = subprocess.run([*stubtest, "twiceshy"], capture_output=True, text=True, cwd=tmp_path)
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_relative_directory_stays_where_it_was_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    opened = [twiceshy.Guard("guarded", {"a": 1}, keys=["a"]), twiceshy.open("stored")]
+    monkeypatch.chdir("elsewhere")
+    for each in opened:
+        each.close()
+    assert (tmp_path / "guarded" / "filter.snapshot").exists()
+    assert (tmp_path / "stored" / "filter.snapshot").exists()

@@ -99,7 +99,8 @@ class Guard(Generic[V]):
     ) -> None:
         self._lookup, self._absent = _function(lookup)
         self._is_async = _is_async(lookup)
-        self._sidecar = Sidecar(directory, capacity, durability)
+        # The program may change its working directory before the snapshot is written.
+        self._sidecar = Sidecar(os.path.abspath(directory), capacity, durability)
         # Also when the interpreter exits, so that the next start needs no rebuild.
         self._finalizer = weakref.finalize(self, self._sidecar.close)
         if keys is not None and not self.is_built:

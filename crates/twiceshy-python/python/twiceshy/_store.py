@@ -59,7 +59,8 @@ class Store(MutableMapping[bytes, bytes]):
         capacity: int = 65_536,
         durability: Literal["power", "process"] = "power",
     ) -> None:
-        self._store = _Store(directory, capacity, durability)
+        # The program may change its working directory before the snapshot is written.
+        self._store = _Store(os.path.abspath(directory), capacity, durability)
         # Also when the interpreter exits, so that the next start needs no rebuild.
         self._finalizer = weakref.finalize(self, self._store.close)
 
