@@ -7,6 +7,9 @@ target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 python="$target/python/venv/bin/python"
 package=crates/twiceshy-python
 # All libraries, so that their features are those of the other tests.
+# The workspace's libraries include the module, whose bindings need it.
+# shellcheck source=scripts/libclang.sh
+source scripts/libclang.sh
 cargo build --quiet --workspace --lib
 cargo build --quiet --workspace --bin twiceshy
 
