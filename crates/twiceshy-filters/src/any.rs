@@ -34,7 +34,30 @@ pub struct AnyFilter {
 
 /// [`AnyFilter::outlook`].
 #[doc(hidden)]
-pub type Outlook = Box<dyn Fn(Digest) -> bool>;
+pub struct Outlook {
+    /// How many values a key may come to leave in its bin, at most 32: one for each selector of a
+    /// cyclic or varying filter, one for each cell of a swapping filter's bin.
+    pub variants: u32,
+    pub(crate) collisions: Collisions,
+}
+
+pub(crate) type Collisions = Box<dyn Fn(Digest, &mut dyn FnMut(usize, u32))>;
+
+impl Outlook {
+    /// Calls `found` with each stored key that an absent digest may ever collide with: its present
+    /// cell, and a bit for each variant of which both have the same.
+    pub fn collisions(&self, digest: Digest, found: &mut dyn FnMut(usize, u32)) {
+        (self.collisions)(digest, found);
+    }
+
+    /// Whether there are any: otherwise it is answered "absent" whatever was asked before.
+    #[must_use]
+    pub fn may(&self, digest: Digest) -> bool {
+        let mut any = false;
+        self.collisions(digest, &mut |_, _| any = true);
+        any
+    }
+}
 
 /// What [`AnyFilter::save`] writes.
 pub const SAVED_KIND: &str = "filter and remote";
@@ -125,9 +148,9 @@ impl AnyFilter {
         self.whole.states()
     }
 
-    /// A test of which digests it may ever answer "maybe", if its keys stay the same and it is not
-    /// rebuilt: `false` for the others, whose queries change nothing, so that a simulation can skip
-    /// them. `None` for filters whose adaptations take keys elsewhere, or draw without end.
+    /// What it may ever answer "maybe", if its keys stay the same and it is not rebuilt: all other
+    /// queries change nothing, so that a simulation can skip them. `None` for filters whose
+    /// adaptations take keys elsewhere, or draw without end.
     ///
     /// # Errors
     /// None as long as the remote is in memory.

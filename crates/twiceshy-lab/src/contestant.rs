@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use twiceshy_filters::internals::Outlook;
 use twiceshy_filters::remote::Accesses;
 use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Stats};
 
@@ -87,7 +88,7 @@ impl Contestant {
             _ => None,
         };
         Ok(match (&self.filter, looked) {
-            (_, Some(may)) => may,
+            (_, Some(outlook)) => Box::new(move |digest| outlook.may(digest)),
             // Of a cache or a list it says "maybe" less often, never more.
             (Filter::Library(filter), None) if !filter.spec().adapts() => {
                 Box::new(|digest| filter.contains(digest))
@@ -96,6 +97,25 @@ impl Contestant {
             // Its fingerprints only grow.
             (Filter::AdaptiveQuotient(filter), None) => Box::new(|digest| filter.contains(digest)),
         })
+    }
+
+    /// Whether it answers the same whatever it is told.
+    #[must_use]
+    pub fn never_adapts(&self) -> bool {
+        let library = matches!(&self.filter, Filter::Library(filter) if !filter.spec().adapts());
+        library && matches!(self.beside, Beside::Nothing)
+    }
+
+    /// The outlook of a cyclic or varying filter that never adapted: what will ever change of it are
+    /// its keys' selectors, and all of them are the first.
+    ///
+    /// # Errors
+    /// None: the remote is in memory.
+    pub fn unselected(&mut self) -> Result<Option<Outlook>> {
+        match &mut self.filter {
+            Filter::Library(filter) if filter.states() == [filter.stats().len] => filter.outlook(),
+            _ => Ok(None),
+        }
     }
 
     /// Adds a key; `false` when it was stored already.

@@ -155,9 +155,9 @@ impl Played {
 /// The keys do not fit, or the filter is not as full as that.
 pub fn rate(design: &Design, workload: &Workload, seed: u64) -> Result<Measured, Failure> {
     let hasher = hasher(seed);
-    let mut filter = filled(design, &workload.stored, &hasher)?;
+    let filter = filled(design, &workload.stored, &hasher)?;
     check_load(&filter)?;
-    Ok(play(&mut filter, workload, &hasher)?.rate())
+    Ok(play(filter, workload, &hasher)?.rate())
 }
 
 #[cfg(test)]

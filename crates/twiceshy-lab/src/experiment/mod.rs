@@ -7,6 +7,7 @@
 mod acf;
 mod broom;
 mod measure;
+mod replay;
 mod simplified;
 mod skipping;
 mod streams;

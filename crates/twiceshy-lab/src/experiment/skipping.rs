@@ -7,17 +7,16 @@
 //! selector bit.
 //!
 //! Queries of independent uniform draws are not even drawn: those that are left are binomially
-//! many, and uniform again ([`Workload::thinned`]). So the papers' 10^10 queries a trial take seconds
-//! to minutes.
+//! many, and uniform again ([`Workload::thinned`]). Of a cyclic or varying filter they do not even
+//! ask the filter ([`Replay`]), and a filter that never adapts is wrong about all of them. So the
+//! papers' 10^10 queries a trial take seconds to minutes.
 
-use twiceshy_filters::{Digest, KeyHasher};
+use twiceshy_filters::KeyHasher;
 
 use super::measure::{Failure, Played};
+use super::replay::Replay;
 use crate::contestant::Contestant;
-use crate::workload::{Key, Workload};
-
-/// Queries whose digests are looked up at the same time.
-const BATCH: usize = 64;
+use crate::workload::Workload;
 
 /// Asks a filter for all absent keys of a workload, in its order, and tells it of each false
 /// positive.
@@ -25,40 +24,50 @@ const BATCH: usize = 64;
 /// # Errors
 /// None: the remote is in memory.
 pub fn play(
-    filter: &mut Contestant,
+    mut filter: Contestant,
     workload: &Workload,
     hasher: &KeyHasher,
 ) -> Result<Played, Failure> {
-    let digest = |key: Key| hasher.digest(key.to_le_bytes());
-    let mut played = Played { queries: workload.len(), false_positives: 0 };
-    let mut ask = |filter: &mut Contestant, digest: Digest| {
-        if filter.contains(digest) {
-            played.false_positives += 1;
-            filter.adapt(digest)?;
-        }
-        Ok::<(), Failure>(())
-    };
-    if workload.is_uniform() {
-        let may = filter.outlook()?;
-        let asked: Vec<Digest> = workload.absent().map(digest).filter(|&key| may(key)).collect();
-        drop(may);
-        let mut draws = workload.thinned(asked.len() as u64).into_iter().flatten();
-        let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            batch.clear();
-            batch.extend(draws.by_ref().take(BATCH).map(|draw| asked[draw]));
-            if batch.is_empty() {
-                break;
-            }
-            batch.iter().try_for_each(|&digest| ask(filter, digest))?;
-        }
+    let queries = workload.len();
+    if !workload.is_uniform() {
+        let relevant = relevant(&mut filter, workload, hasher)?;
+        let ranks = workload.ranks().filter(|&rank| relevant.has(rank));
+        let false_positives = ask(filter, workload, hasher, ranks)?;
+        return Ok(Played { queries, false_positives });
+    }
+    let draws = |some: usize| workload.thinned(some as u64).into_iter().flatten();
+    let false_positives = if let Some(outlook) = filter.unselected()? {
+        let retry = filter.design().number("retry") == Some(1);
+        let digests = workload.absent().map(|key| hasher.digest(key.to_le_bytes()));
+        let mut replay = Replay::new(&outlook, retry, digests);
+        replay.play(draws(replay.keys()))
     } else {
-        let relevant = relevant(filter, workload, hasher)?;
-        for rank in workload.ranks().filter(|&rank| relevant.has(rank)) {
-            ask(filter, digest(workload.key(rank)))?;
+        let asked: Vec<u32> = relevant(&mut filter, workload, hasher)?.places().collect();
+        if filter.never_adapts() {
+            draws(asked.len()).count() as u64
+        } else {
+            ask(filter, workload, hasher, draws(asked.len()).map(|place| asked[place]))?
+        }
+    };
+    Ok(Played { queries, false_positives })
+}
+
+/// Asks for some absent keys, by their places, and counts the false positives.
+fn ask(
+    mut filter: Contestant,
+    workload: &Workload,
+    hasher: &KeyHasher,
+    ranks: impl Iterator<Item = u32>,
+) -> Result<u64, Failure> {
+    let mut false_positives = 0;
+    for rank in ranks {
+        let digest = hasher.digest(workload.key(rank).to_le_bytes());
+        if filter.contains(digest) {
+            filter.adapt(digest)?;
+            false_positives += 1;
         }
     }
-    Ok(played)
+    Ok(false_positives)
 }
 
 /// A set of absent keys, by their places.
@@ -68,6 +77,12 @@ impl Ranks {
     #[inline]
     fn has(&self, rank: u32) -> bool {
         self.0[rank as usize / 64] >> (rank % 64) & 1 == 1
+    }
+
+    /// Those in the set, in order.
+    fn places(&self) -> impl Iterator<Item = u32> + '_ {
+        let end = u32::try_from(64 * self.0.len() as u64 - 1).expect("it was a rank");
+        (0..=end).filter(|&rank| self.has(rank))
     }
 }
 
@@ -179,7 +194,7 @@ mod tests {
                     let mut filter =
                         filled(&curve.design, &workload.stored, &hasher).expect("room");
                     if skip {
-                        let played = play(&mut filter, &workload, &hasher).expect("in memory");
+                        let played = play(filter, &workload, &hasher).expect("in memory");
                         assert_eq!(played.queries, 95_000);
                         return played.false_positives as f64;
                     }

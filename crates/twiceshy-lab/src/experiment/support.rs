@@ -280,14 +280,14 @@ fn sequence_point(panel: &'static str, curve: &Curve, keys: u64, times: u32, tri
     let design = curve.design;
     point(panel, &curve.name, f64::from(times), trials, move |seed| {
         let workload = Source::Repeats(times.into()).workload(&size, seed)?;
-        let (mut filter, hasher) = if panel == THEOREM {
+        let (filter, hasher) = if panel == THEOREM {
             of_n_bins(&design, &workload.stored, seed)?
         } else {
             let hasher = hasher(seed);
             (filled(&design, &workload.stored, &hasher)?, hasher)
         };
         let expected = filter.first_pass_rate() * workload.distinct() as f64;
-        let played = play(&mut filter, &workload, &hasher)?;
+        let played = play(filter, &workload, &hasher)?;
         Ok(Measured { value: played.false_positives as f64 / expected, grain: 1.0 / expected })
     })
 }

@@ -9,37 +9,48 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::super::table::EMPTY;
-use super::{Mirror, Mirrored, Rule};
+use super::{Hashes, Mirror, Mirrored, Rule};
 use crate::any::Outlook;
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 
-/// As many as there are parameters for.
-const MOST_TABLES: usize = 16;
+/// A bit for each.
+const MOST_VARIANTS: usize = u32::BITS as usize;
 
 impl<R: Rule> Mirrored<R> {
     /// [`AnyFilter::outlook`](crate::AnyFilter::outlook).
     pub(super) fn look_ahead(&self, remote: &mut dyn Mirror) -> Result<Option<Outlook>> {
         let (rule, shape, seed) = (self.rule, self.table.shape, self.seed);
         let Some(variants) = rule.variants(&shape) else { return Ok(None) };
+        let count = variants as usize;
+        if count > MOST_VARIANTS {
+            return Ok(None);
+        }
+        let leaves = move |hashes: Hashes, values: &mut [u32]| {
+            let left = (0..variants).map(|variant| rule.variant(hashes, variant) as u32);
+            values.iter_mut().zip(left).for_each(|(value, left)| *value = left);
+        };
         // What the key of each cell may leave, cell by cell. No value is that of an empty cell.
-        let mut values = vec![EMPTY as u32; shape.cells() * variants as usize];
-        for (cell, values) in values.chunks_exact_mut(variants as usize).enumerate() {
+        let mut values = vec![EMPTY as u32; shape.cells() * count];
+        for (cell, values) in values.chunks_exact_mut(count).enumerate() {
             if let Some(digest) = remote.get(cell).map_err(Error::Remote)? {
-                let hashes = self.hashes(digest);
-                let left = (0..variants).map(|variant| rule.variant(hashes, variant) as u32);
-                values.iter_mut().zip(left).for_each(|(value, left)| *value = left);
+                leaves(self.hashes(digest), values);
             }
         }
-        Ok(Some(Box::new(move |digest| {
-            let hashes = super::Hashes::new(digest, seed, shape.tables);
-            let mut bins = [0; MOST_TABLES];
-            let bins = &mut bins[..shape.tables as usize];
-            bins.iter_mut().zip(0..).for_each(|(bin, table)| *bin = hashes.bin(table, &shape));
-            (0..variants).any(|variant| {
-                let own = rule.variant(hashes, variant) as u32;
-                let leaves = |cell| values[cell * variants as usize + variant as usize];
-                bins.iter().any(|&bin| shape.cells_of(bin).any(|cell| leaves(cell) == own))
-            })
-        })))
+        let collisions = move |digest: Digest, found: &mut dyn FnMut(usize, u32)| {
+            let hashes = Hashes::new(digest, seed, shape.tables);
+            let mut own = [EMPTY as u32; MOST_VARIANTS];
+            leaves(hashes, &mut own[..count]);
+            for table in 0..shape.tables {
+                for cell in shape.cells_of(hashes.bin(table, &shape)) {
+                    let of_key = values[cell * count..][..count].iter().zip(&own).zip(0..);
+                    let same = of_key.map(|((key, own), bit)| u32::from(key == own) << bit).sum();
+                    if same != 0 {
+                        found(cell, same);
+                    }
+                }
+            }
+        };
+        Ok(Some(Outlook { variants, collisions: Box::new(collisions) }))
     }
 }
