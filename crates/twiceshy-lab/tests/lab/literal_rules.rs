@@ -38,7 +38,7 @@ fn rate(text: &str) -> (f64, f64) {
 #[ignore = "takes a minute; run it with -- --ignored --nocapture"]
 fn literal_adaptations() {
     for [ours, literal] in [
-        ["cyclic:f=7,s=1", "cyclic:f=7,s=1,retry=0"],
+        ["cyclic:f=6,s=2", "cyclic:f=6,s=2,retry=0"],
         ["swapping:f=8", "swapping:f=8,retry=0"],
         ["swapping:f=8,retry=0", "swapping:f=8,retry=0,literal=1"],
         ["telescoping:f=8", "telescoping:f=8,literal=1"],
