@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use twiceshy_filters::internals::Outlook;
 use twiceshy_filters::remote::Accesses;
-use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Stats};
+use twiceshy_filters::{Adapted, AnyFilter, Digest, Result, Spec, Stats};
 
 use crate::adaptive_quotient::AdaptiveQuotient;
 use crate::cache::{Cache, LISTED_BITS};
@@ -89,8 +89,7 @@ impl Contestant {
         };
         Ok(match (&self.filter, looked) {
             (_, Some(outlook)) => Box::new(move |digest| outlook.may(digest)),
-            // Of a cache or a list it says "maybe" less often, never more.
-            (Filter::Library(filter), None) if !filter.spec().adapts() => {
+            (Filter::Library(filter), None) if only_denies_more(filter) => {
                 Box::new(|digest| filter.contains(digest))
             }
             (Filter::Library(_), None) => Box::new(|_| true),
@@ -260,6 +259,16 @@ impl Contestant {
     }
 }
 
+/// Whether what it answers "absent" now stays so, as long as its keys stay the same: it does not
+/// adapt (of a cache or a list beside it, it says "maybe" less often), or it has remainders that
+/// never change, and no extensions yet.
+fn only_denies_more(filter: &AnyFilter) -> bool {
+    match filter.spec() {
+        Spec::Extension(_) => filter.states() == [filter.stats().len],
+        spec => !spec.adapts(),
+    }
+}
+
 /// The exact list of Bender et al., "Bloom Filters, Adaptivity, and the Dictionary Problem",
 /// Lemma 28: false positives that are known. When it is full, it stops adapting.
 #[derive(Debug)]
@@ -291,8 +300,6 @@ impl Whitelist {
 
 #[cfg(test)]
 mod tests {
-    use twiceshy_filters::Spec;
-
     use super::*;
     use crate::random::hasher;
 

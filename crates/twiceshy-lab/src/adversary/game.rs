@@ -76,6 +76,14 @@ pub trait Defender {
     /// None, if the remote is in memory.
     fn adapt(&mut self, digest: Digest) -> Result<()>;
 
+    /// A test of which absent keys it may ever answer "maybe", if the stored ones stay the same.
+    ///
+    /// # Errors
+    /// None, if the remote is in memory.
+    fn outlook(&mut self) -> Result<Box<dyn Fn(Digest) -> bool + '_>> {
+        Ok(Box::new(|_| true))
+    }
+
     /// The probability that an absent key that was never asked for is answered
     /// "maybe".
     fn first_pass_rate(&self) -> f64;
@@ -96,6 +104,10 @@ impl Defender for Contestant {
 
     fn adapt(&mut self, digest: Digest) -> Result<()> {
         self.adapt(digest).map(|_| ())
+    }
+
+    fn outlook(&mut self) -> Result<Box<dyn Fn(Digest) -> bool + '_>> {
+        self.outlook()
     }
 
     fn first_pass_rate(&self) -> f64 {
@@ -243,6 +255,21 @@ impl<'a> Oracle<'a> {
         }
         self.false_negatives += u64::from(stored && !answer);
         answer
+    }
+
+    /// Takes out of these absent keys those that will be answered "absent" until a key is stored or
+    /// removed, and says how many they are. To look them up tells nothing and changes nothing, so
+    /// it is enough to [count](Oracle::lookups_in_vain) that.
+    pub fn take_out_hopeless(&mut self, queries: &mut Vec<Key>) -> u64 {
+        let all = queries.len();
+        let may = self.filter.outlook().expect("its remote is in memory");
+        queries.retain(|query| may(self.hasher.digest(query.to_le_bytes())));
+        (all - queries.len()) as u64
+    }
+
+    /// Counts lookups of keys that were [taken out](Oracle::take_out_hopeless).
+    pub fn lookups_in_vain(&mut self, lookups: u64) {
+        self.round.queries += lookups;
     }
 
     /// Stores a key.

@@ -32,15 +32,17 @@ pub const LEFT: f64 = 0.01;
 impl Adversary for Telescoping {
     fn play(&self, oracle: &mut Oracle<'_>, _: &mut Rng) -> Result<Claim> {
         let mut queries: Vec<_> = oracle.fresh(self.queries).collect();
+        let mut hopeless = oracle.take_out_hopeless(&mut queries);
         let least = LEFT * oracle.keys() as f64;
         let mut distinct = 0;
         for round in 0..MAX_ROUNDS {
             if round > 0 && queries.len() as f64 <= least {
                 break;
             }
-            distinct = queries.len() as u64;
+            distinct = queries.len() as u64 + hopeless;
             let mut was_positive = vec![false; queries.len()];
             for _ in 0..SUB_ROUNDS {
+                oracle.lookups_in_vain(hopeless);
                 for (&query, positive) in queries.iter().zip(&mut was_positive) {
                     *positive |= oracle.lookup(query);
                 }
@@ -48,6 +50,7 @@ impl Adversary for Telescoping {
             oracle.end_round();
             let mut positives = was_positive.into_iter();
             queries.retain(|_| positives.next() == Some(true));
+            hopeless = 0;
         }
         Ok(Claim::Sustained { named: queries.first().copied(), distinct })
     }

@@ -2,10 +2,11 @@
 //! 6.1, against the filters of that paper and the broom filter: the false-positive
 //! rate of the last round.
 
-use twiceshy_filters::{Spec, Stats};
-use twiceshy_lab::adversary::game::{Outcome, Round};
-use twiceshy_lab::adversary::telescoping::telescoping;
+use twiceshy_filters::{Digest, Result, Spec, Stats};
+use twiceshy_lab::adversary::game::{self, Defender, Outcome, Round};
+use twiceshy_lab::adversary::telescoping::{Telescoping, telescoping};
 use twiceshy_lab::contestant::Contestant;
+use twiceshy_lab::entrants;
 
 /// 2^18 slots, filled to 0.95.
 const KEYS: u64 = 249_036;
@@ -134,5 +135,56 @@ fn the_whole_table() {
                 started.elapsed()
             );
         }
+    }
+}
+
+/// A filter that does not say which queries are hopeless.
+struct Silent(Contestant);
+
+impl Defender for Silent {
+    fn contains(&self, digest: Digest) -> bool {
+        self.0.contains(digest)
+    }
+
+    fn insert(&mut self, digest: Digest) -> Result<bool> {
+        self.0.insert(digest)
+    }
+
+    fn remove(&mut self, digest: Digest) -> Result<bool> {
+        self.0.remove(digest)
+    }
+
+    fn adapt(&mut self, digest: Digest) -> Result<()> {
+        self.0.adapt(digest).map(drop)
+    }
+
+    fn first_pass_rate(&self) -> f64 {
+        self.0.first_pass_rate()
+    }
+}
+
+/// Queries that are counted without being asked change nothing of the game, whether the filter
+/// knows which these are or not.
+#[test]
+fn a_game_without_hopeless_queries_is_the_same() {
+    const FEW: u64 = 3_891;
+    for text in [
+        "plain:f=8",
+        "cyclic:f=6,s=2,k=4,b=1",
+        "swapping:f=8",
+        "cuckooing:f=8",
+        "extension:f=5",
+        "telescoping:f=5",
+        "cached:f=8",
+        "aqf:f=6",
+        "line:f=9",
+    ] {
+        let design = entrants::parse(text).expect("a filter").0[0].design;
+        let contestant = || design.build(FEW as usize).expect("a capacity");
+        let told = telescoping(&mut contestant(), FEW, 30.0, 5).expect("room");
+        let adversary = Telescoping { queries: 30 * FEW };
+        let all = game::play(&mut Silent(contestant()), &adversary, FEW, 5).expect("room");
+        assert!(all.rounds[0].false_positives > 100, "{text}: {:?}", all.rounds);
+        assert_eq!(told, all, "{text}");
     }
 }
