@@ -49,7 +49,7 @@ pub mod internals {
     pub use crate::quotient::search::Search as SlotSearch;
 
     pub use crate::any::{Outlook, SAVED_KIND as FILTER_AND_REMOTE};
-    pub use crate::bits::prefetch::prefetch_address;
+    pub use crate::bits::prefetch::{prefetch, prefetch_address};
     pub use crate::catalogue::Visitor;
     pub use crate::code::BlockCode;
     pub use crate::digest::{mix, reduce64};

@@ -3,13 +3,10 @@
 //! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.1 (algorithm 2) and
 //! 3.2: adapting changes a stored key's selector and nothing else. So what an absent key and the
 //! key of a cell have in common is known beforehand, for each selector, and a query needs no hash
-//! function and no remote: it looks up the selectors of the cells whose keys it may collide with,
-//! mostly one.
-
-use std::array;
+//! function and no remote: it looks up the selectors of the cells whose keys it may collide with.
 
 use twiceshy_filters::Digest;
-use twiceshy_filters::internals::Outlook;
+use twiceshy_filters::internals::{Outlook, prefetch};
 
 /// Queries that wait for memory at the same time.
 const BATCH: usize = 64;
@@ -21,90 +18,108 @@ pub struct Replay {
     functions: u8,
     /// Whether adapting avoids a function under which the query still collides.
     retry: bool,
-    /// The collisions of all absent keys that have any, in their order.
-    collisions: Vec<Collision>,
-    /// Where those of each of these keys start, and the end.
-    starts: Vec<u32>,
+    /// The collisions of the absent keys that have any, key by key. Each key has as many rows as
+    /// the one with the most needs.
+    rows: Vec<Row>,
+    rows_per_key: usize,
 }
 
 /// An absent key and the key of a cell have the same fingerprint.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Collision {
     cell: u32,
     /// Under the functions whose bits are set.
     under: u32,
 }
 
+/// Of one absent key; those that it has no need for are under no function. A row does not reach
+/// into a second cache line.
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
+struct Row([Collision; IN_ROW]);
+
+/// A key of four tables with one cell a bin needs one row.
+const IN_ROW: usize = 4;
+
 impl Replay {
     /// A filter that never adapted, and the absent keys that it will be asked for.
     pub fn new(outlook: &Outlook, retry: bool, absent: impl Iterator<Item = Digest>) -> Self {
-        let (mut collisions, mut starts) = (Vec::new(), vec![0]);
-        let mut cells = 0;
+        let (mut cells, mut most) = (0, 0);
+        let (mut collisions, mut ends) = (Vec::new(), vec![0]);
         for digest in absent {
+            let first = collisions.len();
             outlook.collisions(digest, &mut |cell, under| {
                 cells = cells.max(cell + 1);
                 let cell = u32::try_from(cell).expect("2^32 cells do not fit the lab");
                 collisions.push(Collision { cell, under });
             });
-            let end = u32::try_from(collisions.len()).expect("2^32 collisions do not fit the lab");
-            if starts.last() != Some(&end) {
-                starts.push(end);
+            if collisions.len() > first {
+                most = most.max(collisions.len() - first);
+                ends.push(collisions.len());
             }
         }
+        let rows_per_key = most.div_ceil(IN_ROW).max(1);
+        let mut rows = vec![Row::default(); rows_per_key * (ends.len() - 1)];
+        for (rows, ends) in rows.chunks_exact_mut(rows_per_key).zip(ends.windows(2)) {
+            let of_key = collisions[ends[0]..ends[1]].chunks(IN_ROW);
+            rows.iter_mut().zip(of_key).for_each(|(row, of)| row.0[..of.len()].copy_from_slice(of));
+        }
         let functions = u8::try_from(outlook.variants).expect("32 at most");
-        Replay { selectors: vec![0; cells], functions, retry, collisions, starts }
+        Replay { selectors: vec![0; cells], functions, retry, rows, rows_per_key }
     }
 
     /// How many absent keys it may ever be wrong about.
     pub fn keys(&self) -> usize {
-        self.starts.len() - 1
+        self.rows.len() / self.rows_per_key
     }
 
     /// Asks for these keys, by their places among those that it may be wrong about, adapts to each
     /// false positive, and counts them.
     pub fn play(&mut self, mut places: impl Iterator<Item = usize>) -> u64 {
         let mut false_positives = 0;
+        let mut batch = Vec::with_capacity(BATCH);
         loop {
-            // Each pass only waits for what the one before it asked for, 64 times at once.
-            let batch: [Option<usize>; BATCH] = array::from_fn(|_| places.next());
-            let batch = batch.map(|place| place.map_or(0..0, |place| self.range(place)));
-            let firsts = batch.clone().map(|range| self.collisions.get(range.start).copied());
-            for (range, first) in batch.into_iter().zip(firsts) {
-                if range.is_empty() {
-                    return false_positives;
-                }
-                let mut wrong = first.is_some_and(|first| self.meet(first));
-                for place in range.skip(1) {
-                    wrong |= self.meet(self.collisions[place]);
+            batch.clear();
+            batch.extend(places.by_ref().take(BATCH).map(|place| place * self.rows_per_key));
+            if batch.is_empty() {
+                return false_positives;
+            }
+            batch.iter().for_each(|&first| prefetch(&self.rows, first));
+            for &first in &batch {
+                let mut wrong = false;
+                for row in first..first + self.rows_per_key {
+                    wrong |= self.meet(self.rows[row]);
                 }
                 false_positives += u64::from(wrong);
             }
         }
     }
 
+    /// Whether a query collides with the keys of any of these cells, which then move on to another
+    /// function.
     #[inline]
-    fn range(&self, place: usize) -> std::ops::Range<usize> {
-        self.starts[place] as usize..self.starts[place + 1] as usize
-    }
-
-    /// Whether a query collides with a cell's key, which then moves on to another function.
-    #[inline]
-    fn meet(&mut self, Collision { cell, under }: Collision) -> bool {
-        let selector = self.selectors[cell as usize];
-        let hit = under >> selector & 1 == 1;
-        if hit {
-            self.selectors[cell as usize] = self.next(selector, under);
+    fn meet(&mut self, Row(collisions): Row) -> bool {
+        let mut wrong = false;
+        for Collision { cell, under } in collisions {
+            let selector = self.selectors[cell as usize];
+            if under >> selector & 1 == 1 {
+                self.selectors[cell as usize] = self.next(selector, under);
+                wrong = true;
+            }
         }
-        hit
+        wrong
     }
 
     /// The function after `selector`; with `retry`, the next one under which query and key differ,
     /// if there is one.
     fn next(&self, selector: u8, under: u32) -> u8 {
-        let following = |step| (selector + step) % self.functions;
-        let differs = |&next: &u8| under >> next & 1 == 0;
-        let steps = if self.retry { self.functions } else { 2 };
-        (1..steps).map(following).find(differs).unwrap_or(following(1))
+        let after = |selector| if selector + 1 == self.functions { 0 } else { selector + 1 };
+        let mut next = after(selector);
+        while self.retry && next != selector && under >> next & 1 == 1 {
+            next = after(next);
+        }
+        // They differ under none of them.
+        if next == selector { after(selector) } else { next }
     }
 }
 
@@ -148,7 +163,7 @@ mod tests {
                 if maybe {
                     filter.adapt(asked[place]).expect("in memory");
                 }
-                several += usize::from(replay.range(place).len() > 1);
+                several += usize::from(replay.rows[place * replay.rows_per_key].0[1].under != 0);
                 assert_eq!(replay.play([place].into_iter()), u64::from(maybe), "{text}: {draw}");
                 wrong += u64::from(maybe);
             }
@@ -164,8 +179,8 @@ mod tests {
             selectors: vec![0],
             functions: 1,
             retry: false,
-            collisions: vec![Collision { cell: 0, under: 1 }],
-            starts: vec![0, 1],
+            rows: vec![Row([Collision { cell: 0, under: 1 }; IN_ROW])],
+            rows_per_key: 1,
         };
         for queries in [0, 1, 63, 64, 65, 128, 1000] {
             let played = of_one().play((0..queries).map(|_| 0));
