@@ -25,8 +25,8 @@ cp Cargo.lock "$packages"
     name=$(basename "$folder")
     echo "${name%-[0-9]*} = { path = \"$name\" }"
   done
-  echo '[profile.dev]'
-  echo 'opt-level = 2'
+  # With our profile, or nothing is shared.
+  sed -n '/^\[profile\.dev/,/^$/p' Cargo.toml
 } > "$packages/Cargo.toml"
 cargo check --quiet --manifest-path "$packages/Cargo.toml" --workspace --target-dir target
 msrv=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)

@@ -18,9 +18,9 @@ if ((${#packages[@]})); then
   ((EUID == 0)) || as_root=(sudo)
   export DEBIAN_FRONTEND=noninteractive
   "${as_root[@]}" apt-get update -qq
-  # Tests start servers of their own: those of the packages must not run.
+  # Tests start servers of their own: those of the packages must not run. Another apt-get may run.
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-    apt-get install -y -qq --no-install-recommends "${packages[@]}"
+    apt-get install -o DPkg::Lock::Timeout=300 -y -qq --no-install-recommends "${packages[@]}"
 fi
 
 venv="${CARGO_TARGET_DIR:-target}/venv"

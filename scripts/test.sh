@@ -12,20 +12,28 @@ source scripts/libclang.sh
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --quiet -- -D warnings
 if cargo nextest --version >/dev/null 2>&1; then
-  cargo nextest run --workspace
+  cargo nextest run --workspace --lib --bins --tests
 else
   cargo test --workspace --lib --bins --tests
 fi
-# What listens to Redis also listens to Valkey.
-PATH="$(realpath "${CARGO_TARGET_DIR:-target}")/venv/valkey:$PATH" \
-  cargo test --workspace --test shield -- cluster:: follow_redis::
 cargo test --workspace --doc
+# These mostly wait for servers. They run beside what computes, and are shown after it.
+waiting() {
+  # What listens to Redis also listens to Valkey.
+  PATH="$(realpath "${CARGO_TARGET_DIR:-target}")/venv/valkey:$PATH" \
+    cargo test --workspace --test shield -- cluster:: follow_redis::
+  bash scripts/module.sh
+}
+log="$(mktemp)"
+trap 'wait; rm "$log"' EXIT
+waiting >"$log" 2>&1 &
 bash scripts/loom.sh
+bash scripts/sanitize.sh
+bash scripts/no-std.sh
+wait $! || { cat "$log"; exit 1; }
+cat "$log"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 # The fuzzers are no members of the workspace: they are only built.
 cargo build --quiet --manifest-path fuzz/Cargo.toml --target-dir target
-bash scripts/sanitize.sh
-bash scripts/no-std.sh
 bash scripts/package.sh
 bash scripts/python.sh
-bash scripts/module.sh

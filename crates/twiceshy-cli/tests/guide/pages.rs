@@ -11,12 +11,11 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::markdown::{Block, blocks, read};
-use crate::process::Process;
+use crate::process::{Process, unset};
 use crate::upstreams::{PostgresServer, RedisServer, free_port};
 
 /// What the pages call the database.
@@ -77,9 +76,8 @@ impl Page {
         for (usual, free) in &self.replaced {
             script = script.replace(usual, free);
         }
-        let mut command = Command::new("bash");
+        let mut command = unset("bash");
         command.current_dir(self.directory.path()).env("PATH", path());
-        command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
         if script.starts_with("twiceshy serve") {
             // The one before has to let go of the port and the directory.
             if let Some(server) = self.server.take() {

@@ -4,19 +4,17 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
 
 use crate::client::Value;
-use crate::process::Process;
+use crate::process::{Process, twiceshy};
 
 fn backup(arguments: &[&Path]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.arg("backup").args(arguments).env_remove("TWICESHY_PASSWORD");
-    command.output().expect("the binary runs")
+    twiceshy("backup").args(arguments).output().expect("the binary runs")
 }
 
 fn refused(arguments: &[&Path]) -> String {

@@ -3,30 +3,19 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
-use crate::process::send;
+use crate::process::{Running, send, twiceshy};
 use crate::upstreams::eventually;
 
-/// A demonstration that ends with its test.
-struct Demo(Child);
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn command(temporary: &TempDir, flags: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
+    let mut command = twiceshy("serve");
+    command.args(["--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
     command.args(flags.split_whitespace()).env("TMPDIR", temporary.path());
-    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
     command
 }
 
@@ -44,7 +33,7 @@ fn a_demonstration_shows_an_attack_and_leaves_nothing() {
     let temporary = TempDir::new().expect("a directory");
     let mut command = command(&temporary, "--demo=50000");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut demo = Demo(child.expect("the binary runs"));
+    let mut demo = Running(child.expect("the binary runs"));
     let mut lines = BufReader::new(demo.0.stdout.take().expect("it is piped")).lines();
     let mut said = || lines.next().expect("more to say").expect("text");
     let page = said();
@@ -96,7 +85,7 @@ fn a_demonstration_writes_to_no_store_of_others() {
     let data = directory.path().join("data");
     let flags = format!("--demo=1000 --dir {}", data.display());
     let child = command(&directory, &flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut first = Demo(child.expect("the binary runs"));
+    let mut first = Running(child.expect("the binary runs"));
     let mut lines = BufReader::new(first.0.stdout.take().expect("it is piped")).lines();
     lines.next().expect("it runs").expect("text");
     send("TERM", &first.0);

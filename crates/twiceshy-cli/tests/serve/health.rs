@@ -2,18 +2,17 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread;
 
 use tempfile::TempDir;
 
-use crate::process::Process;
+use crate::process::{Process, twiceshy};
 use crate::upstreams::free_port;
 
 fn health(arguments: &[&str], page: Option<&str>) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.arg("health").args(arguments).env_remove("TWICESHY_PAGE");
-    command.envs(page.map(|page| ("TWICESHY_PAGE", page)));
+    let mut command = twiceshy("health");
+    command.args(arguments).envs(page.map(|page| ("TWICESHY_PAGE", page)));
     let Output { status, stdout, stderr } = command.output().expect("the binary runs");
     (status.code(), String::from_utf8([stdout, stderr].concat()).expect("text"))
 }

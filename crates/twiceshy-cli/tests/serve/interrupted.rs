@@ -4,24 +4,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::process::send;
+use crate::process::{Running, send, twiceshy};
 use crate::upstreams::eventually;
-
-/// A process that ends with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 impl Running {
     fn start(temporary: &Path, flags: &str) -> Self {
@@ -65,13 +55,12 @@ impl Running {
 /// An interrupt promises an end within a second, and takes 10 to 40 ms here: it waits
 /// neither for the build nor for the disk. The rest is for machines that run many tests at
 /// once. A build of [`MANY`] that went on to its end would take minutes.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(20);
 
 fn serve(temporary: &Path, flags: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.args(["serve", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
+    let mut command = twiceshy("serve");
+    command.args(["--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]);
     command.args(flags.split_whitespace()).env("TMPDIR", temporary);
-    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
     command
 }
 

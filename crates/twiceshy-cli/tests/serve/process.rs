@@ -1,5 +1,7 @@
 //! The server as a process of its own.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -11,19 +13,45 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 
+/// A process that ends with its test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A server that ends with its test.
 pub struct Process {
     pub address: SocketAddr,
-    child: Child,
+    child: Running,
     log: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
 
+/// A program without variables of ours, which are settings of a server.
+pub fn unset(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    let names = env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_string_lossy().starts_with("TWICESHY_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// `twiceshy` with a verb.
+pub fn twiceshy(verb: &str) -> Command {
+    let mut command = unset(env!("CARGO_BIN_EXE_twiceshy"));
+    command.arg(verb);
+    command
+}
+
 /// `twiceshy serve` in a directory, with flags that are separated by spaces.
 pub fn command(directory: &Path, flags: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.arg("serve").arg("--dir").arg(directory).args(flags.split_whitespace());
-    command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
+    let mut command = twiceshy("serve");
+    command.arg("--dir").arg(directory).args(flags.split_whitespace());
     command
 }
 
@@ -51,16 +79,16 @@ impl Process {
     /// [`Process::start`] by another program, "nohup" say, which becomes the server.
     pub fn start_by(program: &str, directory: &Path, flags: &str) -> Process {
         let served = command(directory, &format!("--listen 127.0.0.1:0 {flags}"));
-        let mut command = Command::new(program);
+        let mut command = unset(program);
         command.arg(served.get_program()).args(served.get_args()).stdout(Stdio::null());
-        command.env_remove("TWICESHY_PASSWORD").env_remove("TWICESHY_STORE");
         Self::started(command)
     }
 
     /// Starts a server by its whole command line, and waits until it is ready.
     pub fn started(mut command: Command) -> Process {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let child = command.stderr(Stdio::piped()).spawn();
+        let mut child = Running(child.expect("the binary runs"));
+        let mut stderr = BufReader::new(child.0.stderr.take().expect("it is piped"));
         let mut text = String::new();
         let address = loop {
             let from = text.len();
@@ -97,21 +125,21 @@ impl Process {
 
     /// SIGKILL.
     pub fn kill(&mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ran");
+        self.child.0.kill().expect("it runs");
+        self.child.0.wait().expect("it ran");
     }
 
     /// Sends a signal and goes on.
     pub fn signal(&self, name: &str) {
-        send(name, &self.child);
+        send(name, &self.child.0);
     }
 
     /// Sends a signal, "TERM" say, and waits for the end: the status and the log.
     pub fn stop(mut self, signal: &str) -> (ExitStatus, String) {
-        send(signal, &self.child);
+        send(signal, &self.child.0);
         let begin = Instant::now();
         let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
+            if let Some(status) = self.child.0.try_wait().expect("a child") {
                 break status;
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "it does not stop: {}", self.log());
@@ -137,7 +165,7 @@ impl Process {
     }
 
     fn status(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.0.id()));
         let status = status.expect("Linux tells");
         let line = status.lines().find(|line| line.starts_with(field)).expect("a size");
         let kilobytes = line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok());
@@ -146,14 +174,7 @@ impl Process {
 
     /// Files that it has open.
     pub fn files(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("Linux tells").count()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        fs::read_dir(format!("/proc/{}/fd", self.child.0.id())).expect("Linux tells").count()
     }
 }
 

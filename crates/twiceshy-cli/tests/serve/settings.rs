@@ -1,28 +1,16 @@
 //! Settings in a file and in the environment, and what the server says of them.
 
-use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
 use crate::client::Value;
-use crate::process::Process;
-
-/// `twiceshy serve` without any flag, and without variables of ours: of the tests, say.
-fn serve() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_twiceshy"));
-    command.arg("serve");
-    let names = env::vars_os().map(|(name, _)| name);
-    for name in names.filter(|name| name.to_string_lossy().starts_with("TWICESHY_")) {
-        command.env_remove(name);
-    }
-    command
-}
+use crate::process::{Process, twiceshy};
 
 fn check(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = serve();
+    let mut command = twiceshy("serve");
     command.args(arguments).arg("--check-config").envs(environment.iter().copied());
     command.output().expect("the binary runs")
 }
@@ -62,7 +50,7 @@ fn a_server_is_started_by_file_and_environment_alone() {
         &directory,
         &format!("dir = '{}'\nlisten = \"127.0.0.1:1\"\nmax-bulk = 1\n", data.display()),
     );
-    let mut command = serve();
+    let mut command = twiceshy("serve");
     command.env("TWICESHY_CONFIG", path).env("TWICESHY_LISTEN", "127.0.0.1:0");
     let server = Process::started(command);
     assert_ne!(server.address.port(), 1, "the environment precedes the file");

@@ -61,15 +61,16 @@ fn from_redis() {
     let before = sent(&mut direct);
     let mut greedy = running.client();
     greedy.send(&request(&["GET", "large"]).repeat(64)).expect("it reads");
+    const LEAST: u64 = 60 << 20;
     let mut last = 0;
     eventually("nothing more is fetched", || {
         std::thread::sleep(std::time::Duration::from_millis(300));
         let now = sent(&mut direct) - before;
-        let same = now > 0 && now == last;
+        let same = now >= LEAST && now == last;
         last = now;
         same
     });
-    assert!((60 << 20..200 << 20).contains(&last), "{last} bytes were fetched");
+    assert!(last < 200 << 20, "{last} bytes were fetched");
     for index in 0..64 {
         assert!(matches!(greedy.receive().expect("a reply"), Value::Bulk(_)), "reply {index}");
     }
