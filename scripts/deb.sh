@@ -6,9 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 root="$target/deb/root"
-# Every file has the time of the commit, so that equal sources make equal packages.
-export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
-
 program="${1:-}"
 if [[ ! $program ]]; then
   cargo build --profile dist --locked --package twiceshy-cli
@@ -16,6 +13,9 @@ if [[ ! $program ]]; then
   bash scripts/binary.sh "$program"
 fi
 
+# Every file has the time of the commit, so that equal sources make equal packages. Not before the
+# program is built: ring would be compiled again, and all that uses it.
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 rm -rf "$root"
 mkdir -p "$root"
 install -D -m 755 "$program" "$root/usr/bin/twiceshy"

@@ -60,9 +60,9 @@ use upstream::UpstreamArgs;
 /// disable for a server on this machine and prefer for any other.
 ///
 /// Every flag can also be set in a TOML file (--config) by its name without the dashes in front, as
-/// in max-lag = 50, and in the environment: TWICESHY_MAX_LAG is --max-lag, true is a flag without
-/// a value. The command line precedes the environment, and the environment the file.
-/// --check-config shows what is used, and why.
+/// in max-lag = 50, and in the environment: TWICESHY_MAX_LAG is --max-lag, and true stands for a
+/// flag without a value. The command line overrides the environment, and the environment overrides
+/// the file. --check-config shows each setting and where it comes from.
 ///
 /// SIGTERM, SIGINT and SIGHUP (unless nohup ignores it) stop the server: it answers the requests that it has received and
 /// writes the filter to disk, so that the next start is fast. While it is still building

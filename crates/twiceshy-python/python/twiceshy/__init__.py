@@ -13,8 +13,8 @@ try:
 except ImportError as _error:
     raise ImportError(
         f"twiceshy cannot be loaded here: {_error}. Its wheels are for CPython 3.11 and newer; for "
-        "a free-threaded build of 3.14 or newer, install it from source (it needs Rust): "
-        "pip install --no-binary twiceshy twiceshy"
+        "a free-threaded build of 3.14 or newer, build it from a checkout (it needs Rust): "
+        "pip install crates/twiceshy-python"
     ) from _error
 
 from twiceshy._guard import Guard, guard
