@@ -2,13 +2,23 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::client::{Client, Value};
 use crate::process::{command, send};
+
+/// A server that does not outlive its test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 fn event(line: &str) -> Json {
     let event: Json = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -23,8 +33,8 @@ fn every_line_is_an_object() {
     let directory = TempDir::new().expect("a directory");
     let mut command = command(directory.path(), "--listen 127.0.0.1:0 --log-format json");
     command.env("TWICESHY_PASSWORD", "open \"sesame\"");
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
-    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let mut server = Ended(command.stderr(Stdio::piped()).spawn().expect("the binary runs"));
+    let mut lines = BufReader::new(server.0.stderr.take().expect("it is piped")).lines();
     let mut events = Vec::new();
     let ready = loop {
         let line = lines.next().expect("it starts").expect("text");
@@ -41,9 +51,9 @@ fn every_line_is_an_object() {
     let mut client = Client::connect(address);
     assert!(client.call(&["AUTH", "a\"b\n}"]).error().starts_with("WRONGPASS"));
     assert_eq!(client.call(&["AUTH", "open \"sesame\""]), Value::ok());
-    send("TERM", &child);
+    send("TERM", &server.0);
     events.extend(lines.map_while(Result::ok).map(|line| event(&line)));
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
     assert_eq!(events.last().expect("events")["message"], "stopped");
     let warning = events.iter().find(|event| event["level"] == "WARN").expect("a warning");
     assert_eq!((&warning["message"], &warning["times"]), (&"a wrong password".into(), &1.into()));
