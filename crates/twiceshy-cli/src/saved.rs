@@ -21,6 +21,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+use twiceshy::filter::kind_of;
 use twiceshy::{Filter, Frozen};
 use twiceshy_filters::{KeyFilter, KeyHasher};
 
@@ -100,6 +101,8 @@ impl Saved {
 
     /// The filter whose secret is beside it.
     fn load_keyed(&self, bytes: &[u8]) -> Result<Loaded> {
+        // What is not a filter at all has no secret to look for.
+        kind_of(bytes).map_err(|error| format!("{}: {error}", self.name))?;
         let secret = self.secret()?.ok_or_else(|| {
             let path = self.secret_path();
             format!(

@@ -60,11 +60,7 @@ impl Attack {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            if let Err(error) = play(address, &server, keys, &stopped)
-                && !stopped.load(Ordering::Relaxed)
-            {
-                warn!(%error, "the demonstration has ended");
-            }
+            keep_playing(server.demo.as_ref(), &stopped, || play(address, &server, keys, &stopped));
         });
         Attack { stop, thread }
     }
@@ -86,6 +82,23 @@ const BURST: u64 = 100;
 /// The attacker attacks for so long, and then pauses, so that both can be seen.
 const ATTACK: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Plays until it is stopped. On a machine that is busy or sleeps, clients may lose the server.
+fn keep_playing(demo: Option<&Demo>, stop: &AtomicBool, mut play: impl FnMut() -> io::Result<()>) {
+    while let Err(error) = play() {
+        if let Some(demo) = demo {
+            demo.attacking.store(false, Ordering::Relaxed);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        warn!(%error, "the demonstration was interrupted; it begins again");
+        thread::sleep(AGAIN);
+    }
+}
 
 fn play(address: SocketAddr, server: &Server, keys: u64, stop: &AtomicBool) -> io::Result<()> {
     let (mut crowd, mut attacker) = (Client::connect(address)?, Client::connect(address)?);
@@ -259,6 +272,21 @@ mod tests {
         // Old ones are not kept twice.
         loot.keep(second, |key| key.ends_with('7'));
         assert_eq!(loot.keys.len(), 12);
+    }
+
+    #[test]
+    fn an_interrupted_demonstration_begins_again() {
+        let (demo, stop) = (Demo::default(), AtomicBool::new(false));
+        let mut played = 0;
+        keep_playing(Some(&demo), &stop, || {
+            assert!(!demo.is_attacking(), "the page says that it attacks, and it does not");
+            demo.attacking.store(true, Ordering::Relaxed);
+            played += 1;
+            if played == 1 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+        });
+        assert_eq!(played, 2);
+        stop.store(true, Ordering::Relaxed);
+        keep_playing(Some(&demo), &stop, || Err(io::ErrorKind::TimedOut.into()));
     }
 
     #[test]

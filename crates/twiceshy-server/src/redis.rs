@@ -70,7 +70,13 @@ impl RedisServer {
         let client = client(address, authorities)?;
         let node = Node::single(client.clone(), timeout);
         let mut server = RedisServer { node, cluster: None, timeout };
-        let info = text(server.one(&["INFO", "cluster"]).await?)?;
+        let info = server.one(&["INFO", "cluster"]).await.map_err(|failure| match failure {
+            Failure::Upstream(reason) => {
+                Failure::Upstream(format!("{}: {reason}", client.get_connection_info().addr()))
+            }
+            failure => failure,
+        })?;
+        let info = text(info)?;
         if info.contains("cluster_enabled:1") {
             if matches!(client.get_connection_info().addr(), ConnectionAddr::Unix(_)) {
                 return Err(Failure::Refused(

@@ -215,7 +215,7 @@ impl Report {
         let (keys, seconds) = (self.keys as f64, self.seconds);
         writeln!(
             io::stdout(),
-            "{}: {} keys ({} duplicates{} left out) in {seconds:.1} s, {:.1} million a second\n\
+            "{}: {} keys ({} duplicates{} left out) in {seconds:.1} s, {:.1} million per second\n\
              {}, {} in memory; the file has {}\n\
              its secret is {}",
             self.file,

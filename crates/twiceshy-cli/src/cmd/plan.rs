@@ -77,7 +77,6 @@ pub struct Args {
 
     /// Most bits of memory per key, 2 to 64
     #[arg(long, value_name = "B", value_parser = memory_bits)]
-    #[arg(required_unless_present_any = ["memory", "place"])]
     bits: Option<f64>,
 
     /// Distinct absent keys that will be queried, per stored key, up to 10000
@@ -268,7 +267,10 @@ impl Args {
     }
 
     fn question(&self) -> Result<Question, String> {
-        let bits = self.bits_per_key()?.expect("--bits or --memory is required without --for");
+        let bits = self.bits_per_key()?.ok_or(
+            "say where the filter will be used, with --for server, store, library or module; or \
+             rank all filters that fit into --memory or --bits",
+        )?;
         Ok(Question { keys: self.keys()?, bits, stream: self.stream(), hostile: self.hostile })
     }
 

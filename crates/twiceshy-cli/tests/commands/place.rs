@@ -108,7 +108,12 @@ fn what_cannot_be_used_there_is_not_recommended() {
         ("--keys 1M --rate 0.1% --for server", "the server has one filter, with a rate of 0.3"),
         ("--keys 1M --memory 1MiB --for server", "not 8.4 bits per key"),
         ("--keys 1M --rate 0.1% --bits 8 --for store", "has a rate of 0.10 % in 8.0 bits per key"),
-        ("--keys 1M --rate 0.1% --bits 8 --for library", "no filter alone has a rate of 0.10 %"),
+        (
+            "--keys 1M --rate 0.1% --bits 8 --for library",
+            "no filter alone of 1,000,000 keys has a rate of",
+        ),
+        ("--keys 1M --rate 0.0000001% --for module", "no filter of the module of 1,000,000 keys"),
+        ("--keys 100000G --for store", "100,000,000,000,000 keys are too many for one filter"),
         ("--keys 1M --misses 50 --hostile --for library", "no filter alone holds against"),
         ("--keys 1M --misses 50 --hostile --bits 12 --for module", "21 bytes per key"),
     ] {

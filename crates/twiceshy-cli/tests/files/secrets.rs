@@ -61,3 +61,13 @@ fn without_its_secret_a_filter_can_only_be_looked_at() {
         assert_eq!(stderr(&output).contains("another hasher or secret"), expected == 2);
     }
 }
+
+#[test]
+fn a_list_is_not_taken_for_a_filter_without_its_secret() {
+    let folder = Folder::new();
+    folder.write("keys", "a\nb\n");
+    let output = folder.run("query keys --key a");
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("keys: ") && said.contains("does not start with"), "{said}");
+}

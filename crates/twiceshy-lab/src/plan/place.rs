@@ -182,6 +182,24 @@ impl Wish {
         }
     }
 
+    fn too_many(&self) -> String {
+        let keys = grouped(self.keys, ',');
+        format!("{keys} keys are too many for one filter; divide them among several")
+    }
+
+    /// Why there is no such filter, of a kind of filter.
+    fn impossible(&self, filter: &str) -> String {
+        if self.rate.is_none() && self.bits.is_none() {
+            return self.too_many();
+        }
+        format!(
+            "{filter} of {} keys has {}; allow a higher rate or more memory, or divide the keys \
+             among several",
+            grouped(self.keys, ','),
+            self.words()
+        )
+    }
+
     /// What was asked for, in words.
     fn words(&self) -> String {
         let rate = self.rate.map(|rate| format!("a rate of {}", percent(rate)));

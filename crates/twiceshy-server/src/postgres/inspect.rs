@@ -111,6 +111,16 @@ pub(super) async fn inspect(client: &Client, options: &PostgresOptions) -> Resul
 
 /// Which table of which server, without its password.
 pub(super) fn origin(config: &Config, found: &Found) -> String {
+    let hosts = hosts(config);
+    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    let Found { name, key, key_type, .. } = found;
+    let origin = format!("postgres://{hosts}/{database} {name} {key} {}", key_type.name());
+    // One line, whatever is in the names.
+    origin.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+}
+
+/// Hosts and ports of an address, which may have a password besides.
+pub(super) fn hosts(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
         let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
         match host {
@@ -118,13 +128,7 @@ pub(super) fn origin(config: &Config, found: &Found) -> String {
             Host::Unix(path) => format!("{}:{port}", path.display()),
         }
     });
-    let hosts: Vec<String> = hosts.collect();
-    let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-    let Found { name, key, key_type, .. } = found;
-    let origin =
-        format!("postgres://{}/{database} {name} {key} {}", hosts.join(","), key_type.name());
-    // One line, whatever is in the names.
-    origin.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+    hosts.collect::<Vec<_>>().join(",")
 }
 
 pub(super) fn refused(reason: impl Into<String>) -> Failure {

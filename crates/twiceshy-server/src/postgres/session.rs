@@ -12,6 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
 
 use super::follow::Walsender;
+use super::inspect::hosts;
 use crate::tls::{self, Authorities};
 
 /// What may take how long, and which flag of `twiceshy serve` makes that longer.
@@ -71,7 +72,9 @@ impl Sessions {
     pub(super) async fn open(&self) -> Result<Client, String> {
         let connected = async {
             let connected = self.config.connect(self.tls.clone()).await;
-            let (client, connection) = connected.map_err(|error| tls::explained(told(&error)))?;
+            let (client, connection) = connected.map_err(|error| {
+                format!("{}: {}", hosts(&self.config), tls::explained(told(&error)))
+            })?;
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     debug!(reason = told(&error), "a connection to PostgreSQL ended");

@@ -106,7 +106,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let failure = redis("http://localhost", &options("unused".as_ref())).err().expect("refused");
     assert!(failure.to_string().contains("expected redis://"), "{failure}");
     let failure = redis("redis://127.0.0.1:1", &options("unused".as_ref())).err().expect("down");
-    assert!(failure.to_string().starts_with("the store is down: "), "{failure}");
+    assert!(failure.to_string().starts_with("the store is down: 127.0.0.1:1: "), "{failure}");
     assert!(!std::path::Path::new("unused").exists());
 }
 

@@ -29,12 +29,13 @@ pub fn keys(text: &str) -> Result<u64, String> {
 
 /// Bytes, in units of 1024 or 1000.
 pub fn memory(text: &str) -> Result<f64, String> {
-    const UNITS: [(&str, f64); 12] = [
+    const UNITS: [(&str, f64); 13] = [
         ("KiB", 1024.0),
         ("MiB", 1_048_576.0),
         ("GiB", 1_073_741_824.0),
         ("TiB", 1_099_511_627_776.0),
         ("kB", 1e3),
+        ("KB", 1e3),
         ("MB", 1e6),
         ("GB", 1e9),
         ("TB", 1e12),
@@ -47,7 +48,9 @@ pub fn memory(text: &str) -> Result<f64, String> {
     let (number, unit) = unit.unwrap_or((text, 1.0));
     let bytes = number.trim().parse::<f64>().ok().map(|number| number * unit);
     let bytes = bytes.filter(|bytes| (1.0..1e18).contains(bytes));
-    bytes.ok_or_else(|| "expected an amount of memory, such as 64MiB or 1.5GiB".to_string())
+    bytes.ok_or_else(|| {
+        "expected bytes, or an amount in KiB, MiB, GiB, kB, MB or GB, such as 64MiB".to_string()
+    })
 }
 
 /// A share between 0 and 1, or a percentage.
@@ -93,6 +96,7 @@ mod tests {
             ("64M", 67_108_864.0),
             ("1.5 GiB", 1_610_612_736.0),
             ("10MB", 1e7),
+            ("10KB", 1e4),
             ("512", 512.0),
             ("512B", 512.0),
         ] {

@@ -218,13 +218,18 @@ fn of_file(serve: &Command, path: &Path, text: &str) -> Result<Found, String> {
     // Not the error's own picture of the line, which may have a password.
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(span.start.min(text.len())));
-        format!("{}:{line}: no TOML: {}", path.display(), error.message())
+        format!("{}:{line}: not TOML: {}", path.display(), error.message())
     })?;
     let mut found = Found::new();
     for (key, value) in table.into_inner() {
         let source = Source::File(path.into(), line_of(key.span().start));
         let key = key.into_inner();
         let Some(arg) = flags(serve).find(|arg| arg.get_long() == Some(&key)) else {
+            if matches!(value.get_ref(), DeValue::Table(_)) {
+                return Err(format!(
+                    "{source}: {key} is a section; write its keys at the top level, without [{key}]"
+                ));
+            }
             return Err(format!("{source}: {}", unknown(serve, &key)));
         };
         let given = given(arg, value.get_ref()).map_err(|why| format!("{source}: {key}: {why}"))?;

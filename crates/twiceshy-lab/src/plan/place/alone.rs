@@ -56,7 +56,7 @@ impl Alone {
     }
 
     /// The usual filter with the rate and within the memory, or the smallest.
-    fn choose(wish: &Wish, kinds: &[Kind]) -> Result<Self, String> {
+    fn choose(wish: &Wish, filter: &str, kinds: &[Kind]) -> Result<Self, String> {
         let alone = kinds.iter().find_map(|&kind| {
             let (mut builder, mut code) = (Filter::builder(), String::new());
             match (wish.rate, wish.bits) {
@@ -80,13 +80,11 @@ impl Alone {
             let fits = wish.rate.is_none() || wish.has_room(alone.bits_per_key - fixed);
             fits.then_some(alone)
         });
-        let alone = alone.ok_or_else(|| {
-            format!("no filter alone has {}; allow more, or cut the keys up", wish.words())
-        })?;
+        let alone = alone.ok_or_else(|| wish.impossible(&format!("no {filter}")))?;
         if wish.hostile && wish.stream.absent >= alone.breaks_at() {
             return Err(format!(
-                "no filter alone holds against an adversary that asks for {} absent keys per stored \
-                 one: this one notes the false positives of {:.1}; use --for store, server or module",
+                "no {filter} holds against an adversary that asks for {} absent keys per stored key: \
+                 its table of exceptions is full after {:.1}; use --for store, server or module",
                 wish.stream.absent,
                 alone.breaks_at()
             ));
@@ -97,8 +95,8 @@ impl Alone {
     fn advice(&self, place: Place, wish: &Wish, name: &str, paste: String) -> Advice {
         let noted = self.exceptions * wish.keys as f64;
         let sentence = format!(
-            "Take {name}: {}, {} of first lookups of absent keys are false positives, and it adapts \
-             to {} of them at a time.",
+            "Take {name}: {}, {} of first lookups of absent keys are false positives, and it \
+             remembers {} of them.",
             size(wish, self.bits_per_key),
             percent(self.rate),
             grouped(noted as usize, ',')
@@ -120,7 +118,7 @@ impl Alone {
 }
 
 pub(super) fn library(wish: &Wish) -> Result<Advice, String> {
-    let alone = Alone::choose(wish, &[Kind::Line, Kind::Rsqf])?;
+    let alone = Alone::choose(wish, "filter alone", &[Kind::Line, Kind::Rsqf])?;
     let (keys, code) = (grouped(wish.keys, '_'), &alone.code);
     let paste =
         format!("let mut filter = twiceshy::Filter::builder().capacity({keys}){code}.build()?;");
@@ -129,7 +127,7 @@ pub(super) fn library(wish: &Wish) -> Result<Advice, String> {
 
 /// The command of the module has a rate and no bits.
 pub(super) fn module(wish: &Wish) -> Result<Advice, String> {
-    let alone = Alone::choose(wish, &[Kind::Line])?;
+    let alone = Alone::choose(wish, "filter of the module", &[Kind::Line])?;
     let asked = match wish.rate {
         Some(rate) => rate,
         None => alone.asked(wish.keys).ok_or("no rate brings about this filter; give a --rate")?,

@@ -62,7 +62,7 @@ impl Shard {
 /// The server has one filter.
 pub(super) fn server(wish: &Wish) -> Result<Advice, String> {
     let shard =
-        Shard::new(GuardOptions::default().spec, wish.keys).ok_or_else(|| too_many(wish))?;
+        Shard::new(GuardOptions::default().spec, wish.keys).ok_or_else(|| wish.too_many())?;
     let choice = shard.predict(wish);
     if !wish.allows(choice.first_pass_rate) || !wish.has_room(choice.bits_per_key) {
         return Err(format!(
@@ -111,12 +111,7 @@ pub(super) fn store(wish: &Wish) -> Result<Advice, String> {
         order.then(b_holds.cmp(a_holds))
     });
     let Some((choice, _)) = choices.into_iter().next() else {
-        return Err(format!(
-            "no filter in front of a store of {} keys has {}; allow more, or cut the keys into \
-             several stores",
-            grouped(wish.keys, ','),
-            wish.words()
-        ));
+        return Err(wish.impossible("no filter in front of a store"));
     };
     let spec: Spec = choice.spec.parse().expect("what it printed itself");
     let named = match spec.when_full(WhenFull::Error) == usual.when_full(WhenFull::Error) {
@@ -128,7 +123,8 @@ pub(super) fn store(wish: &Wish) -> Result<Advice, String> {
          .capacity({})\n    .open(\"data\")?;",
         grouped(wish.keys, '_')
     );
-    let name = format!("a store with the filter {}", choice.filter);
+    let usually = if named.is_empty() { "its usual filter, " } else { "the filter " };
+    let name = format!("a store with {usually}{}", choice.filter);
     Ok(in_front(Place::Store, wish, choice, &name, paste))
 }
 
@@ -149,27 +145,21 @@ fn fitting(spec: Spec, wish: &Wish) -> Option<Shard> {
     shards.take_while(fits).last()
 }
 
-fn too_many(wish: &Wish) -> String {
-    format!("{} keys are too many for one filter; cut them into several", grouped(wish.keys, ','))
-}
-
 /// The advice for a filter in front of a store.
 fn in_front(place: Place, wish: &Wish, choice: Choice, name: &str, paste: String) -> Advice {
     let size = size(wish, choice.bits_per_key);
     let rate = percent(choice.first_pass_rate);
     let reads = grouped((choice.reads_per_query * 1e6).round() as usize, ',');
     let stream = if wish.hostile {
-        "an adversary gets".to_string()
+        "against an adversary".to_string()
     } else {
         let Stream { absent, popularity } = &wish.stream;
-        format!(
-            "{} lookups of each of {absent} absent keys per stored one take",
-            popularity.repeats()
-        )
+        let absent = grouped((absent * wish.keys as f64).round() as usize, ',');
+        format!("with {} lookups per absent key, for {absent} of them,", popularity.repeats())
     };
     let sentence = format!(
         "Take {name}: {size}, {rate} of first lookups of absent keys read the store for nothing, \
-         and {stream} {reads} such reads per million."
+         and {stream} {reads} of a million lookups do."
     );
     Advice {
         place,

@@ -198,8 +198,13 @@ fn errors_name_the_place_and_what_is_allowed() {
         (vec![], "capacity = 0", &["FILE:1: capacity: invalid value '0'", "not in 1..="]),
         (vec![], "max-lag = -5", &["FILE:1: max-lag: invalid value '-5'"]),
         (vec![], "log = \"loud\"", &["FILE:1: log: invalid value 'loud'", "\"warn\""]),
-        (vec![], "dir = \"d\"\ndir = \"e\"", &["FILE:2: no TOML: duplicate key"]),
-        (vec![], "dir = d", &["FILE:1: no TOML: "]),
+        (vec![], "dir = \"d\"\ndir = \"e\"", &["FILE:2: not TOML: duplicate key"]),
+        (vec![], "dir = d", &["FILE:1: not TOML: "]),
+        (
+            vec![],
+            "[serve]\ndir = \"d\"",
+            &["FILE:1: serve is a section; write its keys at the top"],
+        ),
         (
             environment("TWICESHY_MAX_LAG", "x"),
             "",
@@ -223,11 +228,11 @@ fn errors_name_the_place_and_what_is_allowed() {
     }
 }
 
-/// A line that is no TOML may have the store's password.
+/// A line that is not TOML may have the store's password.
 #[test]
 fn errors_do_not_show_the_line() {
     let error = refused(&[], "store = \"postgres://me:secret@db/shop");
-    assert!(error.starts_with("FILE:1: no TOML: ") && !error.contains("secret"), "{error}");
+    assert!(error.starts_with("FILE:1: not TOML: ") && !error.contains("secret"), "{error}");
 }
 
 #[test]
