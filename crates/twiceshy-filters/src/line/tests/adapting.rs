@@ -39,8 +39,10 @@ fn adapted(play: &mut Filled, keys: &[Digest], rng: &mut Rng) -> Vec<Digest> {
     let mut fixed = Vec::new();
     for &key in keys {
         let Some(query) = false_positive(&play.filter, key, rng) else { continue };
+        let before = play.filter.stats().adaptations;
         let outcome = play.filter.adapt(query, &mut play.remote).expect("in memory");
         assert_eq!(outcome, Adapted::Fixed);
+        assert_eq!(play.filter.stats().adaptations, before + 1);
         assert!(!play.filter.contains(query), "a query that is fixed");
         fixed.push(query);
     }
