@@ -316,10 +316,10 @@ mod tests {
             };
             let (here, gone) = (some(), some());
             let one = some().pop().unwrap_or_default();
-            let mut added = |keys: &mut BTreeSet<String>, new: &[String]| {
+            let added = |keys: &mut BTreeSet<String>, new: &[String]| {
                 new.iter().filter(|key| keys.insert((*key).clone())).count()
             };
-            let mut removed = |keys: &mut BTreeSet<String>, old: &[String]| {
+            let removed = |keys: &mut BTreeSet<String>, old: &[String]| {
                 old.iter().filter(|key| keys.remove(*key)).count()
             };
             let marks = [("a", step)];
