@@ -253,6 +253,8 @@ mod tests {
             });
             assert_eq!(progress, sums.collect::<Vec<_>>());
             assert_eq!((guard.stats().keys, guard.check()), (1000, Ok(0)));
+            let bytes = |shard: &Shard| shard.with_filter(|filter| filter.stats().bits).div_ceil(8);
+            assert_eq!(guard.stats().bytes, guard.shards.iter().map(bytes).sum::<usize>() as u64);
             assert_eq!(guard.get("7").expect("in memory").as_deref(), Some(&b"value"[..]));
             assert!(!guard.was_adapted("7"));
         }
