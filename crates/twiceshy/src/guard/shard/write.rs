@@ -138,6 +138,9 @@ mod tests {
                 let evidence = shard.read(digest, &store, |_, _| ()).expect("in memory");
                 let mut writer = shard.writer();
                 assert_eq!(writer.insert(evidence, &store).expect("room"), is_new, "key {key}");
+                // Its record is on its way.
+                let evidence = shard.read(digest, &store, |_, _| ()).expect("in memory");
+                assert!(!writer.insert(evidence, &store).expect("room"), "key {key}");
                 store.write(&[(digest, Some(b"record"))]).expect("in memory");
             }
             assert!(shard.contains(digest), "key {key}");
