@@ -100,7 +100,7 @@ fn entries_have_as_many_bits_as_they_say() {
         let digest = digest(number);
         let [first, second] = digest.rehashed(HASH_FUNCTIONS).words();
         let [low, middle, high] = [second, second >> 32, first].map(|word| word as u32);
-        let set = (u128::from(first) * 7 >> 64) as usize;
+        let set = ((u128::from(first) * 7) >> 64) as usize;
         assert_eq!(long.place(digest), (set, [low, middle, high]));
         assert_eq!(short.place(digest), (set, [low, middle & 0xff, 0]));
     }
