@@ -354,4 +354,25 @@ mod tests {
         let (rule, bits) = ranges("varying:f=4,s=1,r=1");
         assert_eq!(values(rule.of_version(FIRST_VERSION), bits), values(rule, bits));
     }
+
+    /// With `retry`, the next function that tells a query from its key, or the next of all where
+    /// none does. Without, the next of all.
+    #[test]
+    fn the_next_function_is_the_first_that_helps() {
+        let (with, without) = (ranges("cyclic:f=2,s=2").0, ranges("cyclic:f=2,s=2,retry=0").0);
+        let hashes = |word| Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 4);
+        let mut skipped = [0; 4];
+        for word in 0..1000 {
+            let (query, stored) = (hashes(2 * word), hashes(2 * word + 1));
+            for selector in 0..4 {
+                let others = [1, 2, 3].map(|step| (selector + step) % 4);
+                let helps = |&next: &u32| with.value(query, next) != with.value(stored, next);
+                let at = others.iter().position(helps);
+                skipped[at.unwrap_or(3)] += 1;
+                assert_eq!(with.next(selector, query, stored), others[at.unwrap_or(0)]);
+                assert_eq!(without.next(selector, query, stored), others[0]);
+            }
+        }
+        assert!(skipped.iter().all(|&count| count > 20), "{skipped:?}");
+    }
 }

@@ -29,3 +29,24 @@ impl Futile {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 64th of 640 keys are ten, of 63 keys none.
+    #[test]
+    fn another_attempt_is_futile_with_about_as_many_keys() {
+        for full in [WhenFull::Error, WhenFull::Rebuild, WhenFull::Grow] {
+            assert!(!Futile::default().applies(640, full), "none has failed");
+            for (failed, least, most) in [(640, 630, 650), (63, 63, 63)] {
+                let mut futile = Futile::default();
+                futile.note(failed);
+                for len in 0..1000 {
+                    let about = len >= least && (full != WhenFull::Grow || len <= most);
+                    assert_eq!(futile.applies(len, full), about, "{failed}, {len} now");
+                }
+            }
+        }
+    }
+}

@@ -70,3 +70,39 @@ impl Fingerprints {
         1 + reduce32(hash, self.count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bins, tags and the tags of selectors are of different bits, as the picture above has them.
+    #[test]
+    fn tags_are_behind_the_bins() {
+        let digest = Digest::new([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
+        for tables in 2..=16 {
+            let hashes = Hashes::new(digest, 0, tables);
+            let end = 32 * tables;
+            let first = (2..).find(|word| 64 * word >= end).expect("a word behind the bins");
+            for index in 0..20 {
+                assert_eq!(hashes.tag(index), digest.bits(end + 32 * index, 32), "{tables}");
+                assert_eq!(hashes.tag_bits(index, 9), digest.bits(end + index, 9), "{tables}");
+                let tag = digest.bits(64 * (first + index), 32);
+                assert_eq!(hashes.selected_tag(index), tag, "{tables} tables, {index}");
+            }
+        }
+    }
+
+    /// Every value from 1 on, each as often.
+    #[test]
+    fn fingerprints_are_uniform_and_not_zero() {
+        let fingerprints = Fingerprints::new(3);
+        let mut counts = [0; 8];
+        for hash in (0..7_000).map(|step| (step << 32) / 7_000) {
+            counts[fingerprints.of(hash) as usize] += 1;
+        }
+        assert!(
+            counts[0] == 0 && counts[1..].iter().all(|count| (999..=1001).contains(count)),
+            "{counts:?}"
+        );
+    }
+}

@@ -112,3 +112,60 @@ impl<K: Kind<Shape = Cells>> Cuckoo for Valid<K> {
         self.shape()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuckoo::{cyclic, plain, plain_full, simplified, varying};
+
+    /// The probability that one of so many cells looks like a query, by its definition.
+    #[test]
+    fn rates_are_those_of_their_cells() {
+        fn rate(params: impl Params, load: f64) -> f64 {
+            params.first_pass_rate(load)
+        }
+        let parse = "parameters";
+        let cells = |values: f64, cells: f64| 1.0 - libm::pow(1.0 - 1.0 / values, cells);
+        let load = 0.9;
+        let full: plain_full::Params = "plain-full:f=9,k=3,b=2".parse().expect(parse);
+        let plain: plain::Params = "plain:f=9,b=4".parse().expect(parse);
+        let simplified: simplified::Params = "simplified:f=9,b=4".parse().expect(parse);
+        let cyclic: cyclic::Params = "cyclic:f=7,s=2,k=4,b=1".parse().expect(parse);
+        let varying: varying::Params = "varying:f=7,s=2,r=3,k=4,b=1".parse().expect(parse);
+        for (ours, expected) in [
+            (rate(full, load), cells(511.0, 6.0 * load)),
+            (rate(plain, load), cells(511.0, 8.0 * load)),
+            (rate(simplified, load), cells(511.0, 8.0 * load)),
+            // The first function has 2^7 values; or 7 of 8 of 2^9, of which one marks empty cells.
+            (rate(cyclic, load), cells(128.0, 4.0 * load)),
+            (rate(varying, load), cells(447.0, 4.0 * load)),
+        ] {
+            assert!((ours / expected - 1.0).abs() < 1e-9, "{ours}, {expected}");
+        }
+    }
+
+    /// The most bins that fit, and not one step more.
+    #[test]
+    fn as_many_bins_as_fit_are_used() {
+        fn check(
+            params: impl Params,
+            cells: usize,
+            width: u32,
+            step: usize,
+            stash: impl Fn(usize) -> usize,
+        ) {
+            for room in [100_000, 1_000_000, 1_234_567] {
+                let bins = params.bins_within(room, 10_000).expect("room for one");
+                let bits = |bins: usize| Packed::bits_for(bins * cells, width) + stash(bins);
+                assert!(bins.is_multiple_of(step) && bits(bins) <= room, "{bins} in {room}");
+                assert!(bits(bins + step) > room, "{bins} in {room}");
+            }
+        }
+        let full: plain_full::Params = "plain-full:f=9,k=3,b=2".parse().expect("parameters");
+        check(full, 6, 9, 1, |_| 0);
+        let cyclic: cyclic::Params = "cyclic:f=7,s=2,k=4,b=1".parse().expect("parameters");
+        check(cyclic, 4, 9, 1, |_| 0);
+        let simplified: simplified::Params = "simplified:f=6,b=4".parse().expect("parameters");
+        check(simplified, 4, 6, 64, |bins| simplified.stash_bits(bins, 10_000));
+    }
+}

@@ -151,3 +151,62 @@ impl Stash {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Four subtables of sixteen bins, against a list of the fingerprints and their bins.
+    #[test]
+    fn a_stash_agrees_with_a_list() {
+        let (mut rng, most) = (Rng::new(1), 3);
+        let mut stash = Stash::new(most, 4, 64);
+        let mut list: Vec<([usize; 2], u64)> = Vec::new();
+        let mut refused = 0;
+        for _ in 0..5000 {
+            let (bin, fingerprint) = (rng.below(64) as usize, 1 + rng.below(15));
+            let bins = [bin, bin ^ fingerprint as usize];
+            let is_same =
+                |&(own, other): &([usize; 2], u64)| other == fingerprint && own.contains(&bin);
+            assert_eq!(stash.holds(bins, fingerprint), list.iter().any(is_same));
+            match rng.below(4) {
+                0 | 1 => {
+                    let there = list.iter().filter(|(own, _)| own[0] / 16 == bin / 16).count();
+                    let room = there < most as usize;
+                    assert_eq!(stash.push(bins, fingerprint), room);
+                    refused += usize::from(!room);
+                    list.extend(room.then_some((bins, fingerprint)));
+                }
+                2 => {
+                    let at = list.iter().position(is_same);
+                    assert_eq!(stash.remove(bins, fingerprint), at.is_some());
+                    at.map(|at| list.swap_remove(at));
+                }
+                _ => match stash.pop_for(bin) {
+                    Some(popped) => {
+                        let belongs = |(own, other): &([usize; 2], u64)| {
+                            *other == popped && own.contains(&bin)
+                        };
+                        let at = list.iter().position(belongs).expect("it was there");
+                        list.swap_remove(at);
+                    }
+                    None => assert!(list.iter().all(|(own, _)| !own.contains(&bin))),
+                },
+            }
+            assert_eq!(stash.len(), list.len());
+            stash.check().expect("as many as are counted");
+        }
+        assert!(refused > 100, "{refused} were refused");
+        let mut writer = Writer::new("stash");
+        stash.write(&mut writer);
+        let bytes = writer.finish();
+        let mut read = Stash::new(most, 4, 64);
+        read.read(&mut Reader::open(&bytes).expect("a whole file")).expect("its own bytes");
+        assert!(read == stash && !list.is_empty());
+        stash.len += 1;
+        assert!(stash.check().is_err());
+        let mut none = Stash::new(0, 4, 64);
+        assert!(!none.push([1, 2], 3) && !none.holds([1, 2], 3) && none.pop_for(1).is_none());
+    }
+}

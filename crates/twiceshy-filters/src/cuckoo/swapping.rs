@@ -281,4 +281,24 @@ mod tests {
             filter.check(&mut mirror).expect("every invariant holds");
         }
     }
+
+    /// Lane by lane: the first of eight draws that is not zero, or 1.
+    #[test]
+    fn a_lane_that_is_zero_is_drawn_again() {
+        let mut last = 0;
+        for (slots, width) in [(4, 1), (4, 2), (8, 3), (2, 8), (16, 4)] {
+            let lanes = Lanes::new(slots, width).expect("they fit a word");
+            for word in 0..3000 {
+                let hashes = Hashes::new(Digest::new([word, crate::digest::mix(word)]), 0, 2);
+                let tags = tags(hashes, &lanes);
+                for lane in 0..slots {
+                    let draw = |draw| lanes.lane(hashes.tag_bits(64 * draw, lanes.bits()), lane);
+                    let drawn = (0..MAX_DRAWS).map(draw).find(|&value| value != 0);
+                    last += usize::from(drawn.is_none());
+                    assert_eq!(lanes.lane(tags, lane), drawn.unwrap_or(1), "{width} bits");
+                }
+            }
+        }
+        assert!(last > 10, "{last} lanes were zero in every draw");
+    }
 }

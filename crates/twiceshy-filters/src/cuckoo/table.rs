@@ -438,4 +438,41 @@ mod tests {
             assert!(answers[0] > 0 && (answers[1] > 0) == words, "{answers:?}");
         }
     }
+
+    /// Of bins that fit a word, the one whose highest cells are empty; of larger bins, and of those
+    /// of one cell, the first with an empty cell.
+    #[test]
+    fn the_emptiest_bin_has_its_highest_cells_empty() {
+        let mut rng = Rng::new(9);
+        for (slots, width) in [(4, 8), (4, 12), (2, 4), (8, 8), (3, 5), (1, 9), (16, 8)] {
+            let shape = Shape { tables: 4, bins: 4, slots };
+            let mut table = Table::new(shape, width);
+            for _ in 0..3000 {
+                for bin in 0..shape.cells() / slots as usize {
+                    let (used, holes) = (rng.below(u64::from(slots) + 1), rng.below(4) == 0);
+                    for (slot, cell) in (0..).zip(shape.cells_of(bin)) {
+                        let empty = slot >= used || holes && rng.below(2) == 0;
+                        let value = 1 + rng.below((1 << width) - 1);
+                        table.set(cell, if empty { EMPTY } else { value });
+                    }
+                }
+                let bins = [0, 4, 8, 12].map(|first| first + rng.below(4) as usize);
+                let has_room = |bin: &usize| shape.cells_of(*bin).any(|cell| table.is_empty(cell));
+                let empties =
+                    |bin: usize| shape.cells_of(bin).rev().map(|cell| table.is_empty(cell));
+                let mut with_room = bins.into_iter().filter(has_room);
+                let emptiest = if table.lanes().is_some() && slots > 1 {
+                    // The first of those that are alike.
+                    with_room
+                        .reduce(|one, next| if empties(one).lt(empties(next)) { next } else { one })
+                } else {
+                    with_room.next()
+                };
+                let cell =
+                    emptiest.and_then(|bin| shape.cells_of(bin).find(|&at| table.is_empty(at)));
+                let found = table.emptiest_cell(bins.into_iter());
+                assert_eq!(found, cell, "{slots} cells of {width} bits: {bins:?}");
+            }
+        }
+    }
 }

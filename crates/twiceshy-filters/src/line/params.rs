@@ -97,7 +97,7 @@ impl params::Shape for Values {
 #[cfg(test)]
 mod tests {
     use super::Params;
-    use crate::params::Params as _;
+    use crate::params::{Kind as _, Params as _, Shape};
 
     /// A line has 512 bits.
     #[test]
@@ -112,6 +112,38 @@ mod tests {
     fn the_usual_length_needs_no_mention() {
         for (text, label) in [("line", "line"), ("line:f=9", "line"), ("line:f=12", "line-12")] {
             assert_eq!(text.parse::<Params>().expect("parameters").label(), label);
+        }
+    }
+
+    /// Of a full filter of each shape: the rate, where a bucket has k keys with the probability of
+    /// Poisson's formula and each is like a query with probability 2^-f, and the share of slots used.
+    #[test]
+    fn rates_and_loads_are_those_of_each_shape() {
+        for (text, bits, keys_per_bucket, permille, rate) in [
+            ("line:f=9", 9, 41.0 / 40.0, 931, 0.0020),
+            ("line:f=10", 10, 37.2 / 40.0, 930, 0.00091),
+            ("line:f=11", 11, 33.3 / 40.0, 925, 0.00041),
+            ("line:f=12", 12, 30.4 / 40.0, 921, 0.00019),
+            ("line:f=16", 16, 22.7 / 36.0, 908, 0.0000096),
+        ] {
+            let params: Params = text.parse().expect("parameters");
+            let shape = params.shape();
+            assert_eq!(
+                (Shape::cell_bits(shape), Shape::target_permille(shape)),
+                (bits, permille),
+                "{text}"
+            );
+            let (mut term, mut sum) = (libm::exp(-keys_per_bucket), 0.0);
+            for keys in 0..30 {
+                sum +=
+                    term * (1.0 - libm::pow(1.0 - libm::exp2(-f64::from(bits)), f64::from(keys)));
+                term *= keys_per_bucket / f64::from(keys + 1);
+            }
+            let lines = shape.lines();
+            let load = keys_per_bucket * lines.buckets as f64 / lines.slots as f64;
+            let ours = Shape::first_pass_rate(shape, load);
+            assert!((ours / sum - 1.0).abs() < 1e-9, "{text}: {ours}, {sum}");
+            assert!((ours / rate - 1.0).abs() < 0.03, "{text}: {ours}, {rate}");
         }
     }
 }

@@ -90,3 +90,34 @@ pub(super) fn validate_budget(budget: u32, least: u32) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of k slots looks like a query with probability `1 - (1 - 2^-f)^k`, and its length is
+    /// Poisson.
+    #[test]
+    fn a_rate_is_that_of_all_lengths_of_a_run() {
+        for (f, load) in [(1, 0.5), (4, 0.95), (8, 0.95), (12, 0.1)] {
+            let (mut term, mut sum) = (libm::exp(-load), 0.0);
+            for keys in 0..40 {
+                sum += term * (1.0 - libm::pow(1.0 - exp2(-f64::from(f)), f64::from(keys)));
+                term *= load / f64::from(keys + 1);
+            }
+            let ours = Slots { f, ..Slots::USUAL }.first_pass_rate(load);
+            assert!((ours / sum - 1.0).abs() < 1e-9, "{f} bits: {ours}, {sum}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_whole_bytes_up_to_128_bits() {
+        for budget in 0..=140 {
+            let sound = (24..=128).contains(&budget) && budget % 8 == 0;
+            assert_eq!(validate_budget(budget, 24).is_ok(), sound, "{budget}");
+        }
+        assert!(Slots { f: 0, ..Slots::USUAL }.validate().is_err());
+        assert!(Slots { f: 33, ..Slots::USUAL }.validate().is_err());
+        assert!([1, 32].iter().all(|&f| Slots { f, ..Slots::USUAL }.validate().is_ok()));
+    }
+}

@@ -429,6 +429,7 @@ mod tests {
         let capacities: Vec<usize> = chain.layers().map(Layer::capacity).collect();
         assert!(capacities.is_sorted_by(|newer, older| *newer == 2 * older), "{capacities:?}");
         assert!(capacities.len() > 5 && (0..1000).all(|number| chain.contains(digest(number))));
+        assert!(chain.older.iter().all(|layer| layer.len() == layer.capacity()));
         chain.check().expect("all in order");
         chain.clear();
         assert_eq!(chain.layers().map(Layer::capacity).collect::<Vec<_>>(), capacities[..1]);

@@ -353,3 +353,90 @@ const _: () = {
     shared_between_threads::<Filter>();
     shared_between_threads::<Frozen>();
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a filter, of one that has grown, and of one that is frozen.
+    #[test]
+    fn every_form_of_a_question_has_one_answer() {
+        for (kind, stored) in [Kind::Line, Kind::Plain, Kind::Rsqf]
+            .into_iter()
+            .flat_map(|kind| [(kind, 90_u64), (kind, 900)])
+        {
+            let builder = Filter::builder().capacity(100).rate(0.05).kind(kind).exceptions(100.0);
+            let mut filter = builder.hasher(KeyHasher::fast(5)).build().expect("good numbers");
+            assert!(filter.is_empty() && !filter.contains(1_u64));
+            let mut new = 0;
+            for key in 0..stored {
+                new += usize::from(filter.insert(key));
+                assert!(!filter.insert(key), "{kind:?}: it was stored");
+            }
+            let stats = filter.stats();
+            assert_eq!((filter.len(), stats.len, stats.exceptions), (new, new, 0));
+            assert!(!filter.is_empty() && (stats.layers > 1) == (stored > 100), "{stats:?}");
+            let keys: Vec<u64> = (0..40_000).collect();
+            let share = keys.iter().filter(|key| **key >= stored && filter.peek(**key)).count();
+            // Six standard deviations are 0.007 at most; formulas for small filters are rough.
+            let off = share as f64 / (40_000 - stored) as f64 - stats.rate;
+            assert!(off.abs() < 0.007 + 0.2 * stats.rate, "{kind:?}, {stored}: {off}, {stats:?}");
+
+            let wrong = |filter: &Filter| {
+                (stored..).find(|&key| filter.contains(key)).expect("there is no end of keys")
+            };
+            for adapted in 0..10 {
+                let key = wrong(&filter);
+                if adapted % 2 == 0 {
+                    assert!(filter.adapt(key) && !filter.adapt(key));
+                } else {
+                    let digest = filter.digest(key);
+                    assert!(filter.adapt_digest(digest) && !filter.adapt_digest(digest));
+                }
+                assert!(!filter.contains(key) && !filter.peek(key));
+                assert!(filter.stats().exceptions > adapted);
+            }
+            let digests = digests(&filter.hasher, &keys);
+            let answers: Vec<bool> = keys.iter().map(|&key| filter.contains(key)).collect();
+            assert!(answers[..stored as usize].iter().all(|&answer| answer), "{kind:?}");
+            let mut given = vec![false; keys.len()];
+            filter.answer_digests(&digests, &mut given);
+            let one_by_one = |ask: &dyn Fn(usize) -> bool| (0..keys.len()).map(ask).collect();
+            for (form, others) in [
+                given,
+                filter.contains_many(&keys),
+                filter.peek_many(&keys),
+                filter.contains_digests(&digests),
+                one_by_one(&|at| filter.peek(keys[at])),
+                one_by_one(&|at| filter.contains_digest(digests[at])),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                assert!(others == answers, "{kind:?}: form {form}");
+            }
+            let len = filter.len();
+            let mut cleared = filter.clone();
+            cleared.clear();
+            assert!(
+                cleared.is_empty()
+                    && cleared.stats().exceptions == 0
+                    && cleared.stats().layers == 1
+            );
+            assert!(!cleared.contains_many(&keys).contains(&true), "{kind:?}");
+            let frozen = filter.freeze();
+            assert_eq!((frozen.len(), frozen.is_empty(), frozen.stats().len), (len, false, len));
+            for (form, others) in [
+                frozen.contains_many(&keys),
+                frozen.contains_digests(&digests),
+                one_by_one(&|at| frozen.contains(keys[at])),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                assert!(others == answers, "{kind:?}: frozen form {form}");
+            }
+            assert!(cleared.freeze().is_empty());
+        }
+    }
+}

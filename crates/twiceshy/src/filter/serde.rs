@@ -81,5 +81,8 @@ mod tests {
         assert!(owned.expect("any bytes") == bytes);
         let damaged = Filter::deserialize(BytesDeserializer::<Error>::new(&bytes[1..]));
         assert!(damaged.is_err());
+        let number = Filter::deserialize(serde::de::value::U64Deserializer::<Error>::new(1));
+        let error = number.map(|_| ()).expect_err("a number").to_string();
+        assert!(error.contains("the bytes of a twiceshy filter"), "{error}");
     }
 }

@@ -213,3 +213,68 @@ impl<S: Store> Guard<S> {
         &self.shards[ShardRange::index_of(digest, self.shard_bits)]
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::guard::store::MemoryStore;
+
+    /// An eighth more than there are keys, or the share of the capacity and four standard
+    /// deviations, if that is more.
+    #[test]
+    fn filters_are_built_with_room_for_more_keys() {
+        let hasher = || KeyHasher::fast(1);
+        let store = Arc::new(MemoryStore::default());
+        let options = |capacity, bits| GuardOptions::default().capacity(capacity).shard_bits(bits);
+        let first = Guard::open(store.clone(), hasher(), &options(10, 0)).expect("empty");
+        assert_eq!(first.opened(), &Opened::Empty);
+        for key in 0..1000_u32 {
+            first.put(key.to_string(), "value").expect("in memory");
+        }
+        for (capacity, bits, room) in [
+            (10, 0, [1125; 1].to_vec()),
+            (1125, 0, [1125 + 4 * 33 + 1].to_vec()),
+            (4000, 2, [1000 + 4 * 31 + 1; 4].to_vec()),
+        ] {
+            let mut progress = Vec::new();
+            let note = &mut |done, all| progress.push((done, all));
+            let guard =
+                Guard::open_with(store.clone(), hasher(), &options(capacity, bits), None, note);
+            let guard = guard.expect("its own store");
+            assert_eq!(guard.opened(), &Opened::Rebuilt { reason: "there is none".into() });
+            let made = |shard: &Shard| shard.with_filter(|filter| filter.stats().capacity);
+            assert_eq!(guard.shards.iter().map(made).collect::<Vec<_>>(), room);
+            let keys: Vec<u64> = guard.shard_stats().iter().map(|shard| shard.keys).collect();
+            let sums = keys.iter().scan(0, |sum, keys| {
+                *sum += keys;
+                Some((*sum, 1000))
+            });
+            assert_eq!(progress, sums.collect::<Vec<_>>());
+            assert_eq!((guard.stats().keys, guard.check()), (1000, Ok(0)));
+            let bytes = |shard: &Shard| shard.with_filter(|filter| filter.stats().bits).div_ceil(8);
+            assert_eq!(guard.stats().bytes, guard.shards.iter().map(bytes).sum::<usize>() as u64);
+            assert_eq!(guard.get("7").expect("in memory").as_deref(), Some(&b"value"[..]));
+            assert!(!guard.was_adapted("7"));
+        }
+    }
+
+    /// All records of the first shard that has some are counted.
+    #[test]
+    fn records_of_others_are_counted() {
+        let store = MemoryStore::default();
+        let records: Vec<_> = (0..5_u8).map(|key| record::encode(&[key], b"value")).collect();
+        let own = KeyHasher::fast(1);
+        let digest = |key: u8| own.digest([key]);
+        let changes: Vec<_> = (0..5_u8)
+            .map(|key| {
+                (digest(if key < 2 { key } else { key + 10 }), Some(&records[usize::from(key)][..]))
+            })
+            .collect();
+        store.write(&changes).expect("in memory");
+        let options = GuardOptions::default().shard_bits(0);
+        let refused = Guard::open(store, own, &options).map(|_| ());
+        assert!(matches!(refused, Err(Error::Misfiled { records: 3 })), "{refused:?}");
+    }
+}

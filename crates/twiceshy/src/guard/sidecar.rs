@@ -286,3 +286,115 @@ impl<S: Store> Sidecar<S> {
 fn empty_records(digests: &[Digest]) -> Vec<(Digest, Vec<u8>)> {
     digests.iter().map(|&digest| (digest, Vec::new())).collect()
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use twiceshy_filters::KeyHasher;
+    use twiceshy_filters::internals::Rng;
+
+    use super::*;
+    use crate::guard::options::GuardOptions;
+    use crate::guard::store::MemoryStore;
+
+    /// Reports of every kind against a set of the keys.
+    #[test]
+    fn a_sidecar_agrees_with_a_set() {
+        let store = Arc::new(MemoryStore::default());
+        let options = GuardOptions::default().capacity(40).shard_bits(2);
+        let guard = Guard::open(store.clone(), KeyHasher::fast(1), &options).expect("empty");
+        let (sidecar, mut rng) = (Sidecar::new(guard), Rng::new(1));
+        let (mut keys, mut marked) = (BTreeSet::new(), None);
+        let digests = |keys: &[String]| -> Vec<Digest> {
+            keys.iter().map(|key| sidecar.digest(key)).collect()
+        };
+        for step in 0..3000 {
+            let mut some = || -> Vec<String> {
+                (0..rng.below(4)).map(|_| rng.below(200).to_string()).collect()
+            };
+            let (here, gone) = (some(), some());
+            let one = some().pop().unwrap_or_default();
+            let added = |keys: &mut BTreeSet<String>, new: &[String]| {
+                new.iter().filter(|key| keys.insert((*key).clone())).count()
+            };
+            let removed = |keys: &mut BTreeSet<String>, old: &[String]| {
+                old.iter().filter(|key| keys.remove(*key)).count()
+            };
+            let marks = [("a", step)];
+            match step % 7 {
+                0 => assert_eq!(sidecar.added(&one).expect("in memory"), keys.insert(one)),
+                1 => assert_eq!(sidecar.added_many(&here).expect("ok"), added(&mut keys, &here)),
+                2 => {
+                    let new = sidecar.added_digests(&digests(&here)).expect("in memory");
+                    assert_eq!(new, added(&mut keys, &here));
+                }
+                3 => assert_eq!(sidecar.removed(&one).expect("in memory"), keys.remove(&one)),
+                4 => {
+                    let old = sidecar.removed_many(&digests(&gone)).expect("in memory");
+                    assert_eq!(old, removed(&mut keys, &gone));
+                }
+                5 => {
+                    let old = sidecar.removed_marked(&digests(&gone), &marks).expect("in memory");
+                    assert_eq!(old, removed(&mut keys, &gone));
+                    marked = Some(step);
+                }
+                _ => {
+                    sidecar.follow(&digests(&here), &digests(&gone), &marks).expect("in memory");
+                    added(&mut keys, &here);
+                    removed(&mut keys, &gone);
+                    marked = Some(step);
+                }
+            }
+            assert_eq!(sidecar.mark("a").expect("in memory"), marked, "step {step}");
+            assert_eq!(store.count().expect("in memory"), keys.len() as u64, "step {step}");
+        }
+        let all: Vec<String> = (0..20_000).map(|key: u32| key.to_string()).collect();
+        assert_eq!(sidecar.contains_many(&all), vec![true; all.len()], "it is not built");
+        sidecar.built();
+        let answers = sidecar.contains_many(&all);
+        let before = sidecar.guard().stats();
+        let mut wrong = 0;
+        for (key, answer) in all.iter().zip(answers) {
+            let known = sidecar.exists(sidecar.digest(key)).expect("in memory");
+            assert_eq!(known, keys.contains(key), "{key}");
+            assert!(answer || !known, "{key} is denied");
+            wrong += usize::from(answer && !known);
+        }
+        assert!((1..2000).contains(&wrong), "{wrong} false positives");
+        let stats = sidecar.guard().stats();
+        assert_eq!((stats.queries, stats.keys), (before.queries, keys.len() as u64));
+        assert_eq!(sidecar.guard().check(), Ok(0));
+    }
+
+    /// A key that was reported and is not in the store is a false positive, and stays known.
+    #[test]
+    fn a_key_that_the_store_has_lost_is_counted() {
+        struct Nothing;
+        impl Lookup for Nothing {
+            type Value = ();
+            type Error = std::convert::Infallible;
+            fn lookup(&self, _: &[u8]) -> Result<Option<()>, Self::Error> {
+                Ok(None)
+            }
+        }
+        let options = GuardOptions::default().capacity(40);
+        let guard = Guard::open(MemoryStore::default(), KeyHasher::fast(1), &options);
+        let sidecar = Sidecar::new(guard.expect("empty"));
+        assert!(sidecar.added("lost").expect("in memory"));
+        sidecar.built();
+        for lookups in 1..4 {
+            assert_eq!(sidecar.get("lost", &Nothing), Ok(None));
+            let stats = sidecar.guard().stats();
+            assert_eq!((stats.false_positives, stats.vanished, stats.adapted), (lookups, 0, 0));
+            assert_eq!(
+                (stats.queries, stats.store_reads, stats.sidecar_reads),
+                (lookups, lookups, 1 + lookups)
+            );
+        }
+        assert!(sidecar.exists(sidecar.digest("lost")).expect("in memory"));
+        sidecar.count_vanished(sidecar.digest("lost"));
+        assert_eq!(sidecar.guard().stats().vanished, 1);
+    }
+}

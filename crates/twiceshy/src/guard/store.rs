@@ -333,6 +333,7 @@ mod tests {
     }
 
     const DIGEST: Digest = Digest::new([3, 4]);
+    const OTHER: Digest = Digest::new([5, 6]);
 
     #[test]
     fn what_a_store_does_not_say_is_unknown() {
@@ -363,6 +364,10 @@ mod tests {
         assert_eq!(Store::mark(&through, "a").expect("in memory"), Some(8));
         assert_eq!(Store::mark(&through, "b").expect("in memory"), None);
         assert_eq!(Store::exact_count(&through).expect("in memory"), Some(1));
+        Store::write(&through, &[(OTHER, Some(b"two")), (OTHER, Some(b"2"))]).expect("in memory");
+        assert_eq!(Store::exact_count(&through).expect("in memory"), Some(2));
+        Store::write(&through, &[(OTHER, None)]).expect("in memory");
+        assert_eq!(Store::count(&through).expect("in memory"), 1);
         Store::set_header(&through, header).expect("in memory");
         assert_eq!(Store::header(&through).expect("in memory"), Some(header));
         let mut seen = Vec::new();

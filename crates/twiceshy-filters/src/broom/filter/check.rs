@@ -65,3 +65,52 @@ impl<F: Form> BroomFilter<F> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::broom::form::Practical;
+    use crate::broom::strings::Text;
+
+    /// Every pair of strings of up to four bits that begin with 1, between two others.
+    #[test]
+    fn a_fingerprint_that_is_a_prefix_is_found() {
+        let empty: BroomFilter<Practical> =
+            BroomFilter::new(&"broom:f=8".parse().expect("a filter"), 1000).expect("a capacity");
+        let strings: Vec<(u64, u8)> = (1..=4)
+            .flat_map(|length| (0..1 << (length - 1)).map(move |low| (low, length)))
+            .collect();
+        for (&one, &other) in
+            strings.iter().flat_map(|one| strings.iter().map(move |other| (one, other)))
+        {
+            let shorter = one.1.min(other.1);
+            let is_prefix = one.0 >> (one.1 - shorter) == other.0 >> (other.1 - shorter);
+            // The same remainder of one quotient, another remainder, another quotient.
+            for (quotient, remainder) in [(3, 7), (3, 6), (4, 7)] {
+                let mut filter = empty.clone();
+                let level = &mut filter.level;
+                for (string, quotient, remainder) in [
+                    (Text::prefix(0, 2), 3, 7),
+                    (bits(one), 3, 7),
+                    (bits(other), quotient, remainder),
+                    (Text::prefix(1 << 62, 2), 3, 7),
+                ] {
+                    level.insert(quotient, remainder, string).expect("room");
+                }
+                let shares = (quotient, remainder) == (3, 7);
+                assert_eq!(
+                    filter.check_prefixes().is_err(),
+                    shares && is_prefix,
+                    "{one:?}, {other:?}"
+                );
+            }
+        }
+    }
+
+    /// A one, and the lowest `length - 1` bits of a number.
+    fn bits((low, length): (u64, u8)) -> Text {
+        Text::prefix((1 << (length - 1) | low) << (64 - length), length)
+    }
+}

@@ -39,8 +39,10 @@ fn adapted(play: &mut Filled, keys: &[Digest], rng: &mut Rng) -> Vec<Digest> {
     let mut fixed = Vec::new();
     for &key in keys {
         let Some(query) = false_positive(&play.filter, key, rng) else { continue };
+        let before = play.filter.stats().adaptations;
         let outcome = play.filter.adapt(query, &mut play.remote).expect("in memory");
         assert_eq!(outcome, Adapted::Fixed);
+        assert_eq!(play.filter.stats().adaptations, before + 1);
         assert!(!play.filter.contains(query), "a query that is fixed");
         fixed.push(query);
     }
@@ -368,4 +370,43 @@ fn a_selector_that_there_is_not_is_found() {
             assert_eq!(loaded.is_ok(), selector < shape.selectors(), "{text}: {selector}");
         }
     }
+}
+
+/// A full line has handed its last bucket to the next. When a key goes, that bucket comes home,
+/// unless the key's run had copies: they need the room when it returns.
+#[test]
+fn a_bucket_comes_home_when_an_adapted_key_goes() {
+    let mut rng = Rng::new(13);
+    let mut trials = 0;
+    for (text, copies) in FILTERS.into_iter().flat_map(|text| [(text, false), (text, true)]) {
+        let mut play = filled(text, 200, 0, &mut rng);
+        let shape = play.filter.table.shape;
+        let insert = |play: &mut Filled, bucket, rng: &mut Rng| {
+            let key = digest_in(&play.filter.table, bucket, rng);
+            assert!(play.filter.insert(key, &mut play.remote).expect("room"), "{text}");
+            play.keys.push(key);
+        };
+        // One key in the last bucket of the first line, and the others before it.
+        for number in 0..shape.slots - usize::from(copies) {
+            let bucket = shape.buckets - 1 - number % shape.buckets;
+            insert(&mut play, bucket, &mut rng);
+        }
+        let key = play.keys[20];
+        while selector(&play.filter.table, key) < 1 + u32::from(copies) {
+            adapted(&mut play, &[key], &mut rng);
+        }
+        if play.filter.stats().spent > 0 {
+            continue;
+        }
+        trials += 1;
+        assert_eq!(slots(&play, key), 1 + u32::from(copies), "{text}");
+        assert_eq!(play.filter.table.lines[0].used(&shape), shape.slots, "{text}");
+        insert(&mut play, shape.buckets / 2, &mut rng);
+        assert!(play.filter.table.lines[1].drift() > 0, "{text}: its last bucket has moved");
+        assert!(play.filter.remove(key, &mut play.remote).expect("in memory"), "{text}");
+        play.keys.retain(|&other| other != key);
+        assert_eq!(play.filter.table.lines[1].drift() > 0, copies, "{text}");
+        play.check(text);
+    }
+    assert!(trials >= 8, "{trials} trials, the others redrew a line");
 }

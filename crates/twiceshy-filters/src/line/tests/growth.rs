@@ -10,6 +10,7 @@ use crate::filter::Adapted;
 use crate::line::cells::Line;
 use crate::line::fingerprint::Epoch;
 use crate::line::growing::{Growing, Retired};
+use crate::line::table::LAST;
 
 /// A filter that has just begun to grow, with queries that it was adapted to.
 fn about_to_grow(text: &str, capacity: usize, rng: &mut Rng) -> (Filled, Vec<Digest>) {
@@ -394,4 +395,27 @@ fn a_clone_has_no_memory_to_give_back() {
     filter.retired.release_some();
     assert!(filter.stats().bits > bits && filter.retired.bits() < retired);
     assert_eq!(filter.clone().stats().bits, bits);
+}
+
+/// While a table is filled it has the keys up to its last digest, and its remote is asked for no
+/// others.
+#[test]
+fn what_is_behind_the_last_digest_of_a_table_is_not_read() {
+    let mut table = filter("line:f=9", 1000).table;
+    let (first, last) = table.range(5..6).into_inner();
+    let mut remote = Strict::default();
+    for digest in [first, last] {
+        remote.insert(digest).expect("in memory");
+    }
+    for (end, stored) in [
+        (LAST, vec![first, last]),
+        (last, vec![first, last]),
+        (first, vec![first]),
+        (Digest::from_number(first.number() - 1), vec![]),
+    ] {
+        table.last = end;
+        assert_eq!(table.digests(5..6, &mut remote).expect("in memory"), stored);
+        assert_eq!(table.digests(5..5, &mut remote).expect("in memory"), vec![]);
+    }
+    assert_eq!(remote.accesses().reads, 3, "the last range is empty");
 }

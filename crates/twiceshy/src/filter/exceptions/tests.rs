@@ -61,7 +61,7 @@ fn sets_keep_to_their_policy() {
     for sets in 1..4 {
         let mut table = Exceptions::<4>::new(sets, SET_BITS);
         let mut models: Vec<Model> = (0..sets).map(|_| Model::default()).collect();
-        let mut rng = Rng::new(7);
+        let (mut rng, mut cleared) = (Rng::new(7), 0);
         for step in 0..20_000 {
             let digest = digest(rng.below(100));
             let (set, entry) = table.place(digest);
@@ -73,9 +73,10 @@ fn sets_keep_to_their_policy() {
                 }
                 3 => assert_eq!(table.remove(digest), model.remove(entry), "step {step}"),
                 4 => assert_eq!(table.holds(digest), model.0.contains(&entry), "step {step}"),
-                5 if step % 1000 == 0 => {
+                5 if rng.below(100) == 0 => {
                     table.clear();
                     models.iter_mut().for_each(|model| model.0.clear());
+                    cleared += 1;
                 }
                 _ => assert_eq!(table.hit(digest), model.hit(entry), "step {step}"),
             }
@@ -86,6 +87,22 @@ fn sets_keep_to_their_policy() {
             assert_eq!(table.len(), models.iter().map(|model| model.0.len()).sum());
         }
         table.check().expect("all in order");
+        assert!(cleared > 5, "it was cleared {cleared} times");
+    }
+}
+
+/// All 96 bits of an entry are of the digest, and shorter ones are its lowest bits.
+#[test]
+fn entries_have_as_many_bits_as_they_say() {
+    let long = Exceptions::<ENTRY_BITS>::new(7, SET_BITS);
+    let short = Exceptions::<40>::new(7, SET_BITS);
+    for number in 0..100 {
+        let digest = digest(number);
+        let [first, second] = digest.rehashed(HASH_FUNCTIONS).words();
+        let [low, middle, high] = [second, second >> 32, first].map(|word| word as u32);
+        let set = ((u128::from(first) * 7) >> 64) as usize;
+        assert_eq!(long.place(digest), (set, [low, middle, high]));
+        assert_eq!(short.place(digest), (set, [low, middle & 0xff, 0]));
     }
 }
 

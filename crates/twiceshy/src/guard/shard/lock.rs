@@ -136,3 +136,45 @@ impl FilterLock<'_> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use twiceshy_filters::Spec;
+    use twiceshy_filters::internals::{mix, ordered};
+
+    use super::super::range::ShardRange;
+    use super::*;
+    use crate::guard::store::{Change, MemoryStore};
+
+    /// Keys that pile up need more room than there are keys: as much as the first filter has that
+    /// takes them, each larger than the last by a quarter.
+    #[test]
+    fn a_filter_grows_until_its_keys_fit() {
+        let spec: Spec = "line".parse().expect("a filter");
+        let digests: Vec<Digest> = (0..300).map(|key| Digest::new([mix(key) >> 5, key])).collect();
+        let store = MemoryStore::default();
+        let changes: Vec<Change<'_>> =
+            digests.iter().map(|&digest| (digest, Some(&b"record"[..]))).collect();
+        store.write(&changes).expect("in memory");
+        let mut sorted = digests.clone();
+        sorted.sort_unstable();
+        let mut staged = Staged::default();
+        staged.add(EVERY_DIGEST, sorted);
+        for (room, first) in [(10, 451), (451, 451), (1000, 1000)] {
+            let shard = Shard::new(ShardRange::new(0, 0), ordered(spec, 10).expect("a filter"));
+            let (mut capacity, mut tries) = (first, 1);
+            while shard.with_filter(|filter| filter.larger(capacity, &mut staged)).is_err() {
+                capacity += capacity / 4 + 1;
+                tries += 1;
+            }
+            assert!(tries > 3, "{room}: {tries} tries");
+            shard.lock_filter().grow(room, &store).expect("there is room");
+            let stats = shard.with_filter(|filter| filter.stats());
+            assert_eq!((stats.capacity, stats.len), (capacity, 300), "{room}");
+            let known = |count: &std::sync::atomic::AtomicUsize| count.load(Ordering::Relaxed);
+            assert_eq!((known(&shard.capacity), known(&shard.keys)), (capacity, 300), "{room}");
+            assert!(digests.iter().all(|&digest| shard.contains(digest)), "{room}");
+            assert_eq!(shard.stats(false).growths, 1, "{room}");
+        }
+    }
+}

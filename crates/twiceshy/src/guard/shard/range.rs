@@ -101,4 +101,19 @@ mod tests {
             assert!(whole.windows(2).all(adjacent));
         }
     }
+
+    /// Snapshots have fingerprints of these digests. (Computed apart from this code.)
+    #[test]
+    fn check_bits_are_those_of_snapshots() {
+        let number = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
+        for (bits, expected) in [
+            (0, number),
+            (8, 0x2345_6789_abcd_ef0f_1e2d_3c4b_5a69_7889),
+            (12, 0x3456_789a_bcde_f0f1_e2d3_c4b5_a697_8895),
+        ] {
+            let outer = Digest::from_number(number);
+            let range = ShardRange::new(bits, ShardRange::index_of(outer, bits));
+            assert_eq!(range.inner(outer), Digest::from_number(expected), "{bits} bits");
+        }
+    }
 }

@@ -70,3 +70,41 @@ impl Ordered for Staged {
         Accesses::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: u128) -> Digest {
+        Digest::from_number(number)
+    }
+
+    /// Every tenth digest is stored, and two ranges were read.
+    #[test]
+    fn what_was_read_is_answered_and_the_rest_is_wanted() {
+        let stored =
+            |from: u128, to: u128| (from..=to).filter(|number| number % 10 == 0).map(digest);
+        let mut staged = Staged::default();
+        let read = [(100, 135), (150, 170)];
+        for (from, to) in read {
+            staged.add(digest(from)..=digest(to), stored(from, to).collect());
+        }
+        for (from, to) in (95..175).flat_map(|from| (from..175).map(move |to| (from, to))) {
+            let range = digest(from)..=digest(to);
+            let was_read = read.iter().any(|&(first, last)| first <= from && to <= last);
+            let mut seen = Vec::new();
+            let answer = staged.visit(range.clone(), &mut |digest| seen.push(digest));
+            let expected: Vec<Digest> =
+                if was_read { stored(from, to).collect() } else { Vec::new() };
+            assert_eq!((answer.is_ok(), seen), (was_read, expected), "{from} to {to}");
+            assert_eq!(staged.wanted(), (!was_read).then_some(range));
+            assert_eq!(staged.wanted(), None, "it is asked for once");
+            if from == to {
+                let removed = staged.remove(digest(from)).ok();
+                assert_eq!(removed, was_read.then_some(from % 10 == 0), "{from}");
+                assert_eq!(staged.insert(digest(from)).is_ok(), was_read, "{from}");
+                assert_eq!(staged.wanted().is_some(), !was_read, "{from}");
+            }
+        }
+    }
+}

@@ -113,3 +113,44 @@ impl Writer<'_> {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use twiceshy_filters::Spec;
+    use twiceshy_filters::internals::{mix, ordered};
+
+    use super::super::range::ShardRange;
+    use super::*;
+    use crate::guard::store::MemoryStore;
+
+    /// Digests that pile up fill a filter long before it has the keys that it was made for. Each
+    /// that finds no room makes it grow: at first perhaps to the size that it has, with other hash
+    /// functions, and then by half.
+    #[test]
+    fn keys_that_pile_up_find_room() {
+        let spec: Spec = "line".parse().expect("a filter");
+        let shard = Shard::new(ShardRange::new(0, 0), ordered(spec, 10).expect("a filter"));
+        let store = MemoryStore::default();
+        let pile = |key: u64| Digest::new([mix(key) >> 6, key]);
+        for key in 0..300 {
+            let digest = pile(key);
+            for is_new in [true, false] {
+                let evidence = shard.read(digest, &store, |_, _| ()).expect("in memory");
+                let mut writer = shard.writer();
+                assert_eq!(writer.insert(evidence, &store).expect("room"), is_new, "key {key}");
+                // Its record is on its way.
+                let evidence = shard.read(digest, &store, |_, _| ()).expect("in memory");
+                assert!(!writer.insert(evidence, &store).expect("room"), "key {key}");
+                store.write(&[(digest, Some(b"record"))]).expect("in memory");
+            }
+            assert!(shard.contains(digest), "key {key}");
+        }
+        assert!((0..300).all(|key| shard.contains(pile(key))));
+        assert_eq!(shard.writer().check(&store), Ok(0));
+        let (stats, capacity) = (shard.stats(false), shard.capacity.load(Ordering::Relaxed));
+        assert_eq!((stats.keys, shard.keys.load(Ordering::Relaxed)), (300, 300));
+        assert_eq!(capacity, shard.with_filter(|filter| filter.stats().capacity));
+        let halves = (capacity as f64 / 10.0).ln() / 1.5_f64.ln();
+        assert!(stats.growths as f64 <= 2.0 * halves + 2.0, "{capacity} keys, {stats:?}");
+    }
+}
