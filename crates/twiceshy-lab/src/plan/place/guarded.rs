@@ -151,15 +151,15 @@ fn in_front(place: Place, wish: &Wish, choice: Choice, name: &str, paste: String
     let rate = percent(choice.first_pass_rate);
     let reads = grouped((choice.reads_per_query * 1e6).round() as usize, ',');
     let stream = if wish.hostile {
-        "against an adversary".to_string()
+        "against an adversary,".to_string()
     } else {
         let Stream { absent, popularity } = &wish.stream;
         let absent = grouped((absent * wish.keys as f64).round() as usize, ',');
-        format!("with {} lookups per absent key, for {absent} of them,", popularity.repeats())
+        format!("with {} lookups of each of {absent} absent keys,", popularity.repeats())
     };
     let sentence = format!(
         "Take {name}: {size}, {rate} of first lookups of absent keys read the store for nothing, \
-         and {stream} {reads} of a million lookups do."
+         and {stream} {reads} in a million do."
     );
     Advice {
         place,
