@@ -151,3 +151,78 @@ impl Default for Spec {
         Spec::Telescoping(quotient::telescoping::Params::RESEEDING)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::vec;
+
+    use super::*;
+    use crate::any::AnyFilter;
+    use crate::digest::Digest;
+    use crate::filter::Adapted;
+    use crate::rng::Rng;
+
+    /// A short life of every kind: keys come, false positives are adapted to, half of the keys go,
+    /// and some come back. Lists are answered as one by one, and a file has all of it.
+    #[test]
+    fn every_kind_answers_lists_and_comes_back_from_its_file() {
+        let literal = ["telescoping", "swapping", "plain"];
+        let literal = literal.map(|name| alloc::format!("{name}:f=6,literal=1"));
+        let literal = literal.iter().map(|text| text.parse().expect("a filter"));
+        let short = Spec::all().into_iter().filter_map(|spec| spec.with_fingerprint(6).ok());
+        // Short fingerprints have hundreds of false positives here, the usual ones few.
+        let usual = Spec::all().into_iter().map(|spec| (spec, false));
+        for (spec, is_short) in usual.chain(short.chain(literal).map(|spec| (spec, true))) {
+            let mut rng = Rng::new(1);
+            let mut filter = spec.build(300).expect("a capacity");
+            let mut digests = || Digest::new([rng.next(), rng.next()]);
+            let universe: Vec<Digest> = (0..3000).map(|_| digests()).collect();
+            let mut stored = BTreeSet::new();
+            let mut adaptations = 0;
+            let check = |filter: &mut AnyFilter, stored: &BTreeSet<usize>| {
+                let mut found = vec![false; universe.len()];
+                filter.contains_many(&universe, &mut found);
+                for (index, &digest) in universe.iter().enumerate() {
+                    assert_eq!(found[index], filter.contains(digest), "{spec}");
+                    assert!(found[index] || !stored.contains(&index), "{spec}: a false negative");
+                }
+                assert_eq!(filter.stats().len, stored.len(), "{spec}");
+                filter.check().unwrap_or_else(|broken| panic!("{spec}: {broken}"));
+                let bytes = filter.save();
+                let loaded = AnyFilter::load(&bytes).expect("its own bytes");
+                assert!(loaded.save() == bytes, "{spec}");
+            };
+            check(&mut filter, &stored);
+            for (from, to, goes) in [(0, 280, false), (0, 140, true), (100, 200, false)] {
+                for (index, &digest) in universe.iter().enumerate().take(to).skip(from) {
+                    if goes {
+                        let removed = filter.remove(digest).expect("in memory");
+                        assert_eq!(removed, stored.remove(&index), "{spec}");
+                    } else {
+                        let added = filter.insert(digest).expect("room");
+                        assert_eq!(added, stored.insert(index), "{spec}");
+                    }
+                }
+                check(&mut filter, &stored);
+                for (index, &query) in universe.iter().enumerate() {
+                    let before = filter.contains(query);
+                    let outcome = filter.adapt(query).expect("in memory");
+                    let after = filter.contains(query);
+                    let expected = match (before, after) {
+                        (false, _) => Adapted::Absent,
+                        _ if stored.contains(&index) => Adapted::Stored,
+                        (true, false) => Adapted::Fixed,
+                        (true, true) => Adapted::Unfixed,
+                    };
+                    assert_eq!(outcome, expected, "{spec}");
+                    adaptations += u64::from(outcome == Adapted::Fixed);
+                }
+                check(&mut filter, &stored);
+            }
+            let counted = filter.stats().adaptations;
+            assert!(counted >= adaptations && (counted == 0 || spec.adapts()), "{spec}: {counted}");
+            assert!(counted > 0 || !is_short || !spec.adapts(), "{spec} did not adapt");
+        }
+    }
+}
