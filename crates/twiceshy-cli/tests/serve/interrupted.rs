@@ -55,7 +55,7 @@ impl Running {
 /// An interrupt promises an end within a second, and takes 10 to 40 ms here: it waits
 /// neither for the build nor for the disk. The rest is for machines that run many tests at
 /// once. A build of [`MANY`] that went on to its end would take minutes.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(3);
 
 fn serve(temporary: &Path, flags: &str) -> Command {
     let mut command = twiceshy("serve");

@@ -225,8 +225,7 @@ async fn a_cluster_that_stays_down_costs_no_more_than_the_timeout() {
         let begin = Instant::now();
         let failure = cluster.send(&pipeline(&["GET", key])).await.expect_err("it is down");
         assert!(failure.to_string().contains(reason), "{failure}");
-        // Ten times as long is a busy machine.
-        assert!((300..3000).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
+        assert!((300..1000).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
     }
 }
 

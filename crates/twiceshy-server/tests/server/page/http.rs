@@ -122,8 +122,8 @@ fn slow_clients_are_left() {
     assert!(read(&mut late).is_err());
     let slow = read(&mut idle[0]).expect("an answer");
     assert_eq!(slow.status, 408);
-    // Whoever reads gives up after 30.
-    assert!(begin.elapsed() >= Duration::from_secs(4), "{:?}", begin.elapsed());
+    let waited = begin.elapsed();
+    assert!((Duration::from_secs(4)..Duration::from_secs(15)).contains(&waited), "{waited:?}");
     drop(idle);
     crate::harness::eventually("places are free again", || {
         let mut socket = shown.connect();
