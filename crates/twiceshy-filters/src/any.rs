@@ -13,6 +13,7 @@ use crate::make::Build;
 use crate::memory::InMemory;
 use crate::params;
 use crate::remote::Accesses;
+use crate::rng::Rng;
 
 /// Any filter, picked by a [`Spec`], with its remote in memory.
 ///
@@ -38,6 +39,8 @@ pub struct Outlook {
     /// How many values a key may come to leave in its bin, at most 32: one for each selector of a
     /// cyclic or varying filter, one for each cell of a swapping filter's bin.
     pub variants: u32,
+    /// What a swapping filter draws cells with.
+    pub coins: Option<Rng>,
     pub(crate) collisions: Collisions,
 }
 

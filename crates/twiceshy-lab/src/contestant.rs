@@ -105,16 +105,16 @@ impl Contestant {
         library && matches!(self.beside, Beside::Nothing)
     }
 
-    /// The outlook of a cyclic or varying filter that never adapted: what will ever change of it are
-    /// its keys' selectors, and all of them are the first.
+    /// The outlook of a filter of which all is known that will ever change: a swapping filter, whose
+    /// keys are where they are, or a cyclic or varying one that never adapted, so that all selectors
+    /// are the first.
     ///
     /// # Errors
     /// None: the remote is in memory.
-    pub fn unselected(&mut self) -> Result<Option<Outlook>> {
-        match &mut self.filter {
-            Filter::Library(filter) if filter.states() == [filter.stats().len] => filter.outlook(),
-            _ => Ok(None),
-        }
+    pub fn replayable(&mut self) -> Result<Option<Outlook>> {
+        let Filter::Library(filter) = &mut self.filter else { return Ok(None) };
+        let unselected = filter.states() == [filter.stats().len];
+        Ok(filter.outlook()?.filter(|outlook| unselected || outlook.coins.is_some()))
     }
 
     /// Adds a key; `false` when it was stored already.

@@ -108,6 +108,7 @@ fn redraw(mut tags: u64, hashes: Hashes, lanes: &Lanes) -> u64 {
 impl Rule for Swapping {
     const BY_PATTERN: bool = true;
     const SAME_IN_BIN: bool = false;
+    const DRAWS_CELLS: bool = true;
 
     type Params = Params;
 

@@ -1,39 +1,56 @@
-//! A cyclic or varying filter, as far as its answers to some absent keys go.
+//! A cyclic, varying or swapping filter, as far as its answers to some absent keys go.
 //!
-//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", section 3.1 (algorithm 2) and
-//! 3.2: adapting changes a stored key's selector and nothing else. So what an absent key and the
-//! key of a cell have in common is known beforehand, for each selector, and a query needs no hash
-//! function and no remote: it looks up the selectors of the cells whose keys it may collide with.
+//! Mitzenmacher, Pontarelli, Reviriego, "Adaptive Cuckoo Filters", sections 3.1 to 3.3 (algorithms
+//! 2 and 4): adapting changes a stored key's selector, or its cell within its bin, and nothing
+//! else. So what an absent key and a stored one have in common is known beforehand, for each
+//! selector or cell, and a query needs no hash function and no remote: it looks up where the keys
+//! are that it may collide with.
 
 use twiceshy_filters::Digest;
 use twiceshy_filters::internals::{Outlook, prefetch};
+
+use crate::design::Design;
+
+mod selectors;
+mod swaps;
+
+use selectors::Selectors;
+use swaps::Swaps;
 
 /// Queries that wait for memory at the same time.
 const BATCH: usize = 64;
 
 /// The filter.
 pub struct Replay {
-    /// Of each cell's key.
-    selectors: Vec<u8>,
-    functions: u8,
-    /// Whether adapting avoids a function under which the query still collides.
-    retry: bool,
-    /// The collisions of the absent keys that have any, key by key. Each key has as many rows as
-    /// the one with the most needs.
-    rows: Vec<Row>,
-    rows_per_key: usize,
+    rows: Rows,
+    filter: Filter,
 }
 
-/// An absent key and the key of a cell have the same fingerprint.
+enum Filter {
+    Selectors(Selectors),
+    Swaps(Swaps),
+}
+
+/// The collisions of the absent keys that have any, key by key. Each key has as many rows as the
+/// one with the most needs.
+struct Rows {
+    rows: Vec<Row>,
+    per_key: usize,
+    /// Of the keys, if the filter wants to know which one was a false positive.
+    digests: Vec<Digest>,
+}
+
+/// An absent key and a stored one have the same fingerprint.
 #[derive(Clone, Copy, Default)]
 struct Collision {
+    /// The cell in which the stored key was at first.
     cell: u32,
-    /// Under the functions whose bits are set.
+    /// With the selectors, or in the cells of the bin, whose bits are set.
     under: u32,
 }
 
-/// Of one absent key; those that it has no need for are under no function. A row does not reach
-/// into a second cache line.
+/// Of one absent key; those that it has no need for never collide. A row does not reach into a
+/// second cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
 struct Row([Collision; IN_ROW]);
@@ -43,8 +60,43 @@ const IN_ROW: usize = 4;
 
 impl Replay {
     /// A filter that never adapted, and the absent keys that it will be asked for.
-    pub fn new(outlook: &Outlook, retry: bool, absent: impl Iterator<Item = Digest>) -> Self {
-        let (mut cells, mut most) = (0, 0);
+    pub fn new(outlook: &Outlook, design: &Design, absent: impl Iterator<Item = Digest>) -> Self {
+        let set = |parameter| design.number(parameter) == Some(1);
+        let (rows, cells) = Rows::new(outlook, absent);
+        let filter = match outlook.coins.clone() {
+            Some(coins) => Filter::Swaps(Swaps {
+                slots: (0..cells).map(|cell| (cell % outlook.variants as usize) as u8).collect(),
+                in_bin: outlook.variants as usize,
+                retry: set("retry"),
+                once: set("literal"),
+                coins,
+            }),
+            None => Filter::Selectors(Selectors::new(cells, outlook.variants, set("retry"))),
+        };
+        Replay { rows, filter }
+    }
+
+    /// How many absent keys it may ever be wrong about.
+    pub fn keys(&self) -> usize {
+        self.rows.keys()
+    }
+
+    /// Asks for these keys, by their places among those that it may be wrong about, adapts to each
+    /// false positive, and counts them.
+    pub fn play(&mut self, places: impl Iterator<Item = usize>) -> u64 {
+        match &mut self.filter {
+            Filter::Selectors(filter) => self.rows.play(places, |rows, _| filter.ask(rows)),
+            Filter::Swaps(filter) => {
+                self.rows.play(places, |rows, key| filter.ask(rows, self.rows.digests[key]))
+            }
+        }
+    }
+}
+
+impl Rows {
+    /// Of all absent keys that have collisions; and how many cells these are in, whole bins of them.
+    fn new(outlook: &Outlook, absent: impl Iterator<Item = Digest>) -> (Self, usize) {
+        let (mut cells, mut most, mut digests) = (0, 0, Vec::new());
         let (mut collisions, mut ends) = (Vec::new(), vec![0]);
         for digest in absent {
             let first = collisions.len();
@@ -56,70 +108,51 @@ impl Replay {
             if collisions.len() > first {
                 most = most.max(collisions.len() - first);
                 ends.push(collisions.len());
+                if outlook.coins.is_some() {
+                    digests.push(digest);
+                }
             }
         }
-        let rows_per_key = most.div_ceil(IN_ROW).max(1);
-        let mut rows = vec![Row::default(); rows_per_key * (ends.len() - 1)];
-        for (rows, ends) in rows.chunks_exact_mut(rows_per_key).zip(ends.windows(2)) {
+        let per_key = most.div_ceil(IN_ROW).max(1);
+        let mut rows = vec![Row::default(); per_key * (ends.len() - 1)];
+        for (rows, ends) in rows.chunks_exact_mut(per_key).zip(ends.windows(2)) {
             let of_key = collisions[ends[0]..ends[1]].chunks(IN_ROW);
             rows.iter_mut().zip(of_key).for_each(|(row, of)| row.0[..of.len()].copy_from_slice(of));
         }
-        let functions = u8::try_from(outlook.variants).expect("32 at most");
-        Replay { selectors: vec![0; cells], functions, retry, rows, rows_per_key }
+        (Rows { rows, per_key, digests }, cells.next_multiple_of(outlook.variants as usize))
     }
 
-    /// How many absent keys it may ever be wrong about.
-    pub fn keys(&self) -> usize {
-        self.rows.len() / self.rows_per_key
+    fn keys(&self) -> usize {
+        self.rows.len() / self.per_key
     }
 
-    /// Asks for these keys, by their places among those that it may be wrong about, adapts to each
-    /// false positive, and counts them.
-    pub fn play(&mut self, mut places: impl Iterator<Item = usize>) -> u64 {
+    /// Counts the keys for which `ask`, with the rows and the place of each, says that they were
+    /// false positives.
+    #[inline]
+    fn play(
+        &self,
+        mut places: impl Iterator<Item = usize>,
+        mut ask: impl FnMut(&[Row], usize) -> bool,
+    ) -> u64 {
         let mut false_positives = 0;
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             batch.clear();
-            batch.extend(places.by_ref().take(BATCH).map(|place| place * self.rows_per_key));
+            batch.extend(places.by_ref().take(BATCH));
             if batch.is_empty() {
                 return false_positives;
             }
-            batch.iter().for_each(|&first| prefetch(&self.rows, first));
-            for &first in &batch {
-                let mut wrong = false;
-                for row in first..first + self.rows_per_key {
-                    wrong |= self.meet(self.rows[row]);
+            for &place in &batch {
+                prefetch(&self.rows, place * self.per_key);
+                if !self.digests.is_empty() {
+                    prefetch(&self.digests, place);
                 }
-                false_positives += u64::from(wrong);
+            }
+            for &place in &batch {
+                let rows = &self.rows[place * self.per_key..][..self.per_key];
+                false_positives += u64::from(ask(rows, place));
             }
         }
-    }
-
-    /// Whether a query collides with the keys of any of these cells, which then move on to another
-    /// function.
-    #[inline]
-    fn meet(&mut self, Row(collisions): Row) -> bool {
-        let mut wrong = false;
-        for Collision { cell, under } in collisions {
-            let selector = self.selectors[cell as usize];
-            if under >> selector & 1 == 1 {
-                self.selectors[cell as usize] = self.next(selector, under);
-                wrong = true;
-            }
-        }
-        wrong
-    }
-
-    /// The function after `selector`; with `retry`, the next one under which query and key differ,
-    /// if there is one.
-    fn next(&self, selector: u8, under: u32) -> u8 {
-        let after = |selector| if selector + 1 == self.functions { 0 } else { selector + 1 };
-        let mut next = after(selector);
-        while self.retry && next != selector && under >> next & 1 == 1 {
-            next = after(next);
-        }
-        // They differ under none of them.
-        if next == selector { after(selector) } else { next }
     }
 }
 
@@ -130,7 +163,7 @@ mod tests {
     use crate::random::hasher;
     use crate::workload::{Size, Source};
 
-    /// The same answers as the filter, one by one. Short fingerprints have a query collide with
+    /// The same answers as the filter, one by one, and the same draws. Short fingerprints have a query collide with
     /// several keys at once, and with one key under several functions; many repeats take keys
     /// through all functions and back to the first.
     #[test]
@@ -143,6 +176,10 @@ mod tests {
             "cyclic:f=2,s=5,k=3,b=2,retry=0",
             "varying:f=5,s=2,r=2,k=4,b=1,retry=0",
             "varying:f=4,s=1,r=1,k=4,b=1,retry=1",
+            "swapping:f=5,k=2,b=4,retry=0",
+            "swapping:f=3,k=2,b=2,retry=1",
+            "swapping:f=4,k=3,b=4,retry=1",
+            "swapping:f=4,k=2,b=4,retry=0,literal=1",
         ] {
             let size = Size { keys: Some(950), ratio: 6.0, queries: Some(1), ..Size::default() };
             let workload = Source::Uniform.workload(&size, 1).expect("a workload");
@@ -150,9 +187,10 @@ mod tests {
             let curve = Curve::new(text);
             let mut filter = filled(&curve.design, &workload.stored, &hasher).expect("room");
             let digest = |key: u64| hasher.digest(key.to_le_bytes());
-            let outlook = filter.unselected().expect("in memory").expect("it never adapted");
-            let retry = text.ends_with("retry=1");
-            let mut replay = Replay::new(&outlook, retry, workload.absent().map(digest));
+            let outlook =
+                filter.replayable().expect("in memory").expect("all that changes is known");
+            let absent = workload.absent().map(digest);
+            let mut replay = Replay::new(&outlook, &curve.design, absent);
             let asked: Vec<_> =
                 workload.absent().map(digest).filter(|&key| outlook.may(key)).collect();
             assert_eq!(asked.len(), replay.keys(), "{text}");
@@ -163,12 +201,14 @@ mod tests {
                 if maybe {
                     filter.adapt(asked[place]).expect("in memory");
                 }
-                several += usize::from(replay.rows[place * replay.rows_per_key].0[1].under != 0);
+                let rows = &replay.rows;
+                several += usize::from(rows.rows[place * rows.per_key].0[1].under != 0);
                 assert_eq!(replay.play([place].into_iter()), u64::from(maybe), "{text}: {draw}");
                 wrong += u64::from(maybe);
             }
             assert!(wrong > 5_000 && several > 500, "{text}: {wrong}, {several}");
-            let Ok(None) = filter.unselected() else { panic!("{text}: it did adapt") };
+            let again = filter.replayable().expect("in memory");
+            assert_eq!(again.is_some(), text.starts_with("swapping"), "{text}: it did adapt");
         }
     }
 
@@ -176,11 +216,12 @@ mod tests {
     #[test]
     fn batches_have_no_borders() {
         let of_one = || Replay {
-            selectors: vec![0],
-            functions: 1,
-            retry: false,
-            rows: vec![Row([Collision { cell: 0, under: 1 }; IN_ROW])],
-            rows_per_key: 1,
+            rows: Rows {
+                rows: vec![Row([Collision { cell: 0, under: 1 }; IN_ROW])],
+                per_key: 1,
+                digests: Vec::new(),
+            },
+            filter: Filter::Selectors(Selectors::new(1, 1, false)),
         };
         for queries in [0, 1, 63, 64, 65, 128, 1000] {
             let played = of_one().play((0..queries).map(|_| 0));

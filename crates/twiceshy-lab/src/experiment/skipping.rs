@@ -36,10 +36,9 @@ pub fn play(
         return Ok(Played { queries, false_positives });
     }
     let draws = |some: usize| workload.thinned(some as u64).into_iter().flatten();
-    let false_positives = if let Some(outlook) = filter.unselected()? {
-        let retry = filter.design().number("retry") == Some(1);
+    let false_positives = if let Some(outlook) = filter.replayable()? {
         let digests = workload.absent().map(|key| hasher.digest(key.to_le_bytes()));
-        let mut replay = Replay::new(&outlook, retry, digests);
+        let mut replay = Replay::new(&outlook, &filter.design(), digests);
         replay.play(draws(replay.keys()))
     } else {
         let asked: Vec<u32> = relevant(&mut filter, workload, hasher)?.places().collect();

@@ -51,6 +51,7 @@ impl<R: Rule> Mirrored<R> {
                 }
             }
         };
-        Ok(Some(Outlook { variants, collisions: Box::new(collisions) }))
+        let coins = R::DRAWS_CELLS.then(|| self.rng.clone());
+        Ok(Some(Outlook { variants, coins, collisions: Box::new(collisions) }))
     }
 }

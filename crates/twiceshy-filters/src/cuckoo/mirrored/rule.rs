@@ -22,6 +22,9 @@ pub trait Rule: Copy + Sized + 'static {
     /// is searched a word at a time.
     const SAME_IN_BIN: bool;
 
+    /// Whether adapting takes a key to another cell of its bin, drawn at random.
+    const DRAWS_CELLS: bool = false;
+
     /// What a filter with this rule is made from.
     type Params: Cuckoo;
 
