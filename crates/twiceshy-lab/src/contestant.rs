@@ -77,6 +77,18 @@ impl Contestant {
             }
     }
 
+    /// Many at once, without what is asked when the filter says "maybe": where `found` is `false`, so
+    /// is [`contains`](Contestant::contains).
+    pub fn screen(&self, digests: &[Digest], found: &mut [bool]) {
+        match &self.filter {
+            Filter::Library(filter) => filter.contains_many(digests, found),
+            Filter::AdaptiveQuotient(filter) => {
+                let answers = digests.iter().map(|&digest| filter.contains(digest));
+                found.iter_mut().zip(answers).for_each(|(found, answer)| *found = answer);
+            }
+        }
+    }
+
     /// A test of which absent keys it may ever answer "maybe", if the stored ones stay the same.
     /// Queries for the others change nothing. `true` where that is not known.
     ///

@@ -33,6 +33,8 @@ use crate::contestant::Contestant;
 use crate::random::{Rng, hasher, mix, rng};
 use crate::workload::Key;
 
+mod passes;
+
 /// How many times the first-pass rate a filter may show in the last round. A
 /// query whose quotient is known to be shared collides with each key there
 /// (`broom:form=practical`), so its rate is a little above the one of a query
@@ -57,6 +59,11 @@ pub trait Adversary {
 pub trait Defender {
     /// `false`: definitely absent. `true`: maybe present.
     fn contains(&self, digest: Digest) -> bool;
+
+    /// Many at once: where `found` is `false`, so is [`contains`](Defender::contains).
+    fn screen(&self, digests: &[Digest], found: &mut [bool]) {
+        found[..digests.len()].fill(true);
+    }
 
     /// Adds a key; `false` when it was stored already.
     ///
@@ -92,6 +99,10 @@ pub trait Defender {
 impl Defender for Contestant {
     fn contains(&self, digest: Digest) -> bool {
         self.contains(digest)
+    }
+
+    fn screen(&self, digests: &[Digest], found: &mut [bool]) {
+        self.screen(digests, found);
     }
 
     fn insert(&mut self, digest: Digest) -> Result<bool> {

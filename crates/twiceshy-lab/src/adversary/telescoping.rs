@@ -40,15 +40,9 @@ impl Adversary for Telescoping {
                 break;
             }
             distinct = queries.len() as u64 + hopeless;
-            let mut was_positive = vec![false; queries.len()];
-            for _ in 0..SUB_ROUNDS {
-                oracle.lookups_in_vain(hopeless);
-                for (&query, positive) in queries.iter().zip(&mut was_positive) {
-                    *positive |= oracle.lookup(query);
-                }
-            }
+            oracle.lookups_in_vain(hopeless * SUB_ROUNDS as u64);
+            let mut positives = oracle.lookup_absent(&queries, SUB_ROUNDS).into_iter();
             oracle.end_round();
-            let mut positives = was_positive.into_iter();
             queries.retain(|_| positives.next() == Some(true));
             hopeless = 0;
         }
