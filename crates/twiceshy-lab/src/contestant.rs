@@ -117,6 +117,12 @@ impl Contestant {
         library && matches!(self.beside, Beside::Nothing)
     }
 
+    /// Whether a false positive that it did not fix may still have changed it.
+    #[must_use]
+    pub fn may_change_in_vain(&self) -> bool {
+        matches!(&self.filter, Filter::Library(filter) if filter.spec().adapts())
+    }
+
     /// The outlook of a filter of which all is known that will ever change: a swapping filter, whose
     /// keys are where they are, or a cyclic or varying one that never adapted, so that all selectors
     /// are the first.

@@ -27,7 +27,7 @@
 //! (the exponential is convex). The adversary wins if that is below
 //! [`CHANCE`].
 
-use twiceshy_filters::{Digest, KeyHasher, Result};
+use twiceshy_filters::{Adapted, Digest, KeyHasher, Result};
 
 use crate::contestant::Contestant;
 use crate::random::{Rng, hasher, mix, rng};
@@ -77,11 +77,11 @@ pub trait Defender {
     /// None, if the remote is in memory.
     fn remove(&mut self, digest: Digest) -> Result<bool>;
 
-    /// Is told of a false positive.
+    /// Is told of a false positive. `false` if it surely answers all queries as before.
     ///
     /// # Errors
     /// None, if the remote is in memory.
-    fn adapt(&mut self, digest: Digest) -> Result<()>;
+    fn adapt(&mut self, digest: Digest) -> Result<bool>;
 
     /// A test of which absent keys it may ever answer "maybe", if the stored ones stay the same.
     ///
@@ -113,8 +113,9 @@ impl Defender for Contestant {
         self.remove(digest)
     }
 
-    fn adapt(&mut self, digest: Digest) -> Result<()> {
-        self.adapt(digest).map(|_| ())
+    fn adapt(&mut self, digest: Digest) -> Result<bool> {
+        let outcome = self.adapt(digest)?;
+        Ok(self.may_change_in_vain() || outcome == Adapted::Fixed)
     }
 
     fn outlook(&mut self) -> Result<Box<dyn Fn(Digest) -> bool + '_>> {

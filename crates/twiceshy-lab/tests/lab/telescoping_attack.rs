@@ -154,8 +154,8 @@ impl Defender for Silent {
         self.0.remove(digest)
     }
 
-    fn adapt(&mut self, digest: Digest) -> Result<()> {
-        self.0.adapt(digest).map(drop)
+    fn adapt(&mut self, digest: Digest) -> Result<bool> {
+        self.0.adapt(digest).map(|_| true)
     }
 
     fn first_pass_rate(&self) -> f64 {

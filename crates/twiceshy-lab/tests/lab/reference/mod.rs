@@ -202,7 +202,7 @@ impl Defender for Reference {
         Ok(cell.and_then(Option::take).is_some())
     }
 
-    fn adapt(&mut self, digest: Digest) -> Result<()> {
+    fn adapt(&mut self, digest: Digest) -> Result<bool> {
         self.adapted += 1;
         let fixed = match self.fixes {
             Fixes::Every => self.cells.len(),
@@ -214,7 +214,7 @@ impl Defender for Reference {
                 self.fix(cell);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn first_pass_rate(&self) -> f64 {
