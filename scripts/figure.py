@@ -60,7 +60,7 @@ def store_reads():
         ("twiceshy", "twiceshy", "ours"),
     ]
     panels = [("attack", "An attacker repeats what was slow"), ("orm_busy", "A recorded stream")]
-    width, left, bar, gap = 860, 186, 20, 8
+    width, left, bar, gap = 880, 206, 20, 8
     panel = (width - left - 24) / 2 - 76
     top, height = 66, 66 + 5 * 28 + 34
 
