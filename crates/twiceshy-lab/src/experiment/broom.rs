@@ -84,10 +84,11 @@ fn rounds(setting: &Setting) -> Vec<Point> {
 fn adversary(setting: &Setting) -> Vec<Point> {
     let others =
         ["telescoping:f=8,spent=reseed", "telescoping:f=8", "line:f=9", "aqf:f=8"].map(Curve::new);
-    let curves = brooms().into_iter().chain(others);
-    curves
-        .flat_map(|curve| adversarial_curve(setting, "adversary", &curve, QUICK_TRIALS, largest))
-        .collect()
+    let of_curve = |(curve, claimed): (Curve, bool)| {
+        adversarial_curve(setting, "adversary", &curve, claimed, QUICK_TRIALS, largest)
+    };
+    let claimed = brooms().into_iter().map(|curve| (curve, true));
+    claimed.chain(others.into_iter().map(|curve| (curve, false))).flat_map(of_curve).collect()
 }
 
 fn largest(outcome: &Outcome) -> Option<Round> {

@@ -166,17 +166,18 @@ pub(super) const ADVERSARY_KEYS: u64 = 996_147;
 const QUICK_ADVERSARY_KEYS: u64 = 3_891;
 const ADVERSARY_RATIOS: &[f64] =
     &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0, 100.0];
-const QUICK_ADVERSARY_RATIOS: &[f64] = &[1.0, 5.0, 10.0, 20.0, 50.0, 100.0];
+/// Of a quick run, and of filters that no claim is about.
+const FEW_ADVERSARY_RATIOS: &[f64] = &[1.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 fn adversarial(setting: &Setting) -> Vec<Point> {
-    let curves = filters().into_iter().chain(others());
     let last = |outcome: &Outcome| outcome.rounds.last().copied();
-    let of_curve = |curve: Curve| {
+    let of_curve = |(curve, claimed): (Curve, bool)| {
         // A claim is about where it falls.
         let trials = if curve.name == "telescoping" { 8 } else { 4 };
-        adversarial_curve(setting, ADVERSARY, &curve, trials, last)
+        adversarial_curve(setting, ADVERSARY, &curve, claimed, trials, last)
     };
-    curves.flat_map(of_curve).collect()
+    let claimed = filters().into_iter().map(|curve| (curve, true));
+    claimed.chain(others().into_iter().map(|curve| (curve, false))).flat_map(of_curve).collect()
 }
 
 /// The rate of a round; 0, of no queries, after the last one: there was nothing left to ask.
@@ -187,17 +188,20 @@ pub(super) fn rate_of(round: Option<Round>) -> Measured {
     }
 }
 
-/// The rate of a round, for each size of the adversary's first one.
+/// The rate of a round, for each size of the adversary's first one; for few of them if no claim is
+/// about the filter.
 pub(super) fn adversarial_curve(
     setting: &Setting,
     panel: &str,
     curve: &Curve,
+    claimed: bool,
     quick_trials: u32,
     which: fn(&Outcome) -> Option<Round>,
 ) -> Vec<Point> {
     let (keys, ratios) = match setting.quick {
-        true => (QUICK_ADVERSARY_KEYS, QUICK_ADVERSARY_RATIOS),
-        false => (ADVERSARY_KEYS, ADVERSARY_RATIOS),
+        true => (QUICK_ADVERSARY_KEYS, FEW_ADVERSARY_RATIOS),
+        false if claimed => (ADVERSARY_KEYS, ADVERSARY_RATIOS),
+        false => (ADVERSARY_KEYS, FEW_ADVERSARY_RATIOS),
     };
     let at = |&ratio: &f64| {
         let design = curve.design;
