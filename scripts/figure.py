@@ -56,7 +56,7 @@ def store_reads():
         ("no filter", "no filter", "static"),
         ("fjall's own filters", "fjall's own filters *", "static"),
         ("fastbloom", "fastbloom", "static"),
-        ("fastbloom and moka", "fastbloom + moka cache", "static"),
+        ("fastbloom and moka", "fastbloom + moka", "static"),
         ("twiceshy", "twiceshy", "ours"),
     ]
     panels = [("attack", "An attacker repeats what was slow"), ("orm_busy", "A recorded stream")]
@@ -82,7 +82,7 @@ def store_reads():
                 yield text(at + length + 6, y + 15, f"{reads:,}", kind if kind == "ours" else "")
         yield text(
             12, height - 12,
-            "Equal memory (12 bits per key); logarithmic bars. * reads up to two blocks of data for a false positive",
+            "Equal memory (12 bits per key), logarithmic bars. moka: a cache of misses. * up to two blocks per false positive",
             "small",
         )
 

@@ -32,10 +32,10 @@ use cmd::serve::Settings;
     disable_help_subcommand = true,
     after_help = "Examples:\n  \
                   twiceshy serve --demo                     a store behind a filter, under attack\n  \
-                  twiceshy race                             all filters, on the default workload\n  \
+                  twiceshy race --bits 13                   all filters, on the default workload\n  \
                   twiceshy attack                           all adversaries against all filters\n  \
-                  twiceshy bars                             what an adaptive filter has to keep\n  \
-                  twiceshy plan --keys 1000000 --bits 12 --misses 20   which filter to take\n  \
+                  twiceshy bars                             the default filter against our goals\n  \
+                  twiceshy plan --keys 1M --for server      which filter to take, and what to paste\n  \
                   twiceshy scale                            a cluster of filters, simulated\n  \
                   twiceshy paper --quick                    the papers' figures, as one page\n  \
                   twiceshy build KEYS -o FILE               a filter of a list of keys\n\n\

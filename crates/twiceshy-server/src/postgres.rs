@@ -373,8 +373,8 @@ fn raw(row: &Row, column: usize) -> Option<Bytes> {
 
 fn never_written<T>() -> Result<T, Failure> {
     Err(refused(
-        "this server never writes to PostgreSQL; write to it yourself: send TS.ADDED key before \
-         you insert one, TS.REMOVED key after you deleted one",
+        "this server never writes to PostgreSQL: write to PostgreSQL itself. Without --follow, \
+         send TS.ADDED key before you insert a row, and TS.REMOVED key after you delete one",
     ))
 }
 

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::table::{Table, count};
 
-/// Measures what an adaptive filter has to keep, bar by bar: met or missed.
+/// Measures an adaptive filter against goals (bars), and says which it meets.
 ///
 /// The bars are those of the line filter with one bit per slot (12.5 bits per key). n is
 /// the number of stored keys, A that of distinct absent keys per stored key. Filters are
@@ -43,7 +43,7 @@ use crate::table::{Table, count};
   twiceshy bars                                        all, for the default filter
   twiceshy bars --keys 5000 --seeds 1                  a first look, in seconds
   twiceshy bars again recall --filters 'telescoping:f=8,spent=reseed; swapping:f=12,k=2,b=4'
-  twiceshy bars streams --data ../shared/data --bits 14.5
+  twiceshy bars streams --data recordings --bits 14.5
   twiceshy bars telescoping --json > games.jsonl")]
 pub struct Args {
     /// Experiments [default: all]

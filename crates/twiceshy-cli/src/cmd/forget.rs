@@ -10,9 +10,9 @@ use twiceshy_server::{Authorities, Forgotten, forget};
 
 /// Drops the slots and publications that 'serve --follow' made in a PostgreSQL database.
 ///
-/// PostgreSQL keeps its log for every slot, also while the server that reads it is stopped. Slots
-/// of servers that run stay, and so do the publications then. A server that is started again with
-/// --follow makes what it needs, and builds its filter again.
+/// PostgreSQL keeps its log for every slot, also while the server that reads it is stopped. Slots of
+/// running servers stay, and while there is one, so do all publications. A server that is started
+/// again with --follow makes what it needs, and builds its filter again.
 ///
 /// Exit code: 0; 2 if the database could not be reached or refused.
 #[derive(clap::Args)]

@@ -45,13 +45,21 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let told = args.address.clone().or_else(|| std::env::var(PAGE).ok());
     let address = told.filter(|told| !told.is_empty()).unwrap_or_else(|| USUAL.into());
     let path = if args.alive { "/healthz" } else { "/readyz" };
-    let answer = ask(&address, path, Duration::from_secs(args.timeout))
-        .map_err(|error| format!("no answer from the page at {address}: {error}"))?;
+    let answer = ask(&address, path, Duration::from_secs(args.timeout)).map_err(|error| {
+        format!(
+            "no answer from the page at {address}: {error}; give the address of --page of a \
+             server that runs, such as {USUAL}"
+        )
+    })?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split_whitespace().nth(1).unwrap_or_default();
     if !head.starts_with("HTTP/1.") || !["200", "503"].contains(&status) {
         let line = head.lines().next().unwrap_or_default();
-        return Err(format!("{address} is not the page of a server: it answers {line:?}").into());
+        let error = format!(
+            "{address} is not the page of a server: it answers {line:?}; give the address of \
+             --page, such as {USUAL}"
+        );
+        return Err(error.into());
     }
     println!("{}", body.trim_end());
     Ok(if status == "200" { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -129,7 +129,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let figures = figures();
     if args.list {
         for figure in &figures {
-            writeln!(io::stdout(), "{:<16} {} ({})", figure.id, figure.title, figure.source)?;
+            writeln!(io::stdout(), "{:<19} {} ({})", figure.id, figure.title, figure.source)?;
         }
         return Ok(ExitCode::SUCCESS);
     }

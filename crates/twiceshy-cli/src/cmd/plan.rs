@@ -333,7 +333,7 @@ impl Args {
         writeln!(
             out,
             "\nIn code{which}: \"{spec}\".parse::<twiceshy_filters::Spec>()?.build({})?\n\
-             What can be used where, and what to paste: --for server, store, library or module.",
+             For a recommendation with code to paste, add --for server, store, library or module.",
             self.keys
         )
     }

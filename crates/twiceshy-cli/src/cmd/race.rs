@@ -87,7 +87,8 @@ pub struct Args {
     /// Bits of memory per key that every filter must stay within, 2 to 64
     ///
     /// Each filter takes the longest fingerprint that fits at a load of 0.95: 11.6 bits
-    /// make cells of 11 bits.
+    /// make cells of 11 bits. A filter that does not fit is left out: line, the default of
+    /// `Filter`, needs 12.5.
     #[arg(long, value_name = "B", default_value_t = 11.6, allow_negative_numbers = true)]
     #[arg(value_parser = super::memory_bits)]
     bits: f64,

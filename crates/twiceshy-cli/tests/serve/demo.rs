@@ -94,7 +94,7 @@ fn a_demonstration_writes_to_no_store_of_others() {
     let second = command(&directory, &flags).output().expect("the binary runs");
     assert_eq!(second.status.code(), Some(2));
     let error = String::from_utf8(second.stderr).expect("text");
-    assert!(error.contains("is in use already"), "{error}");
+    assert!(error.contains("holds a store already"), "{error}");
     let mut locked = command(&directory, "--demo=1000");
     let locked = locked.env("TWICESHY_PASSWORD", "x").output().expect("the binary runs");
     let error = String::from_utf8(locked.stderr).expect("text");

@@ -85,7 +85,7 @@ fn the_check_prints_each_setting_and_its_source() {
     }
     assert!(text.contains("\n# page: not set\n"), "{text}");
     assert!(text.contains("# password: none\n"), "{text}");
-    assert!(text.contains("# TWICESHY_CAPCITY in the environment is no setting"), "{text}");
+    assert!(text.contains("# TWICESHY_CAPCITY in the environment is not a setting"), "{text}");
     assert!(!text.contains("secret"), "{text}");
     assert!(!Path::new("e").exists(), "nothing is made");
 
@@ -116,7 +116,7 @@ fn what_could_not_be_served_is_refused_with_its_source() {
         ("dir = \"d\"", &["--listen", "0.0.0.0:0"], &[], "no password; set one"),
         ("dir = \"d\"", &[], &[("TWICESHY_PAGE", "0.0.0.0:0")], "--page 0.0.0.0:0 can be reached"),
         ("dir = \"d\"", &["--password-file", "/nowhere"], &[], "cannot read /nowhere"),
-        ("dir = \"d\"\ntable = \"t\"", &[], &[], "--table is for a store of yours"),
+        ("dir = \"d\"\ntable = \"t\"", &[], &[], "--table is for a store of your own"),
         ("dir = \"d\"\nstore = \"postgres://db\"", &[], &[], "needs --table and --key"),
         ("dir = \"d\"\nstore = \"mysql://me:secret@db\"", &[], &[], "begins with \"mysql\""),
         ("store = \"redis://:secret@h\"", &["--demo"], &[], "twiceshy.toml:1 sets --store"),

@@ -154,7 +154,7 @@ fn grouped(number: usize, separator: char) -> String {
 /// A share to two digits: `0.00091` as "0.091 %".
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    let digits = if percent > 0.0 { (1.0 - percent.log10().floor()).clamp(0.0, 9.0) } else { 0.0 };
+    let digits = if percent > 0.0 { (1.0 - percent.log10().floor()).clamp(0.0, 17.0) } else { 0.0 };
     format!("{percent:.*} %", digits as usize)
 }
 

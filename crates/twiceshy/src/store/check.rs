@@ -112,8 +112,9 @@ impl Patient {
             path.exists().then_some((purpose, path))
         });
         let Some((purpose, path)) = found else {
-            let reason = "there is no store here: neither records.redb nor digests.redb (engine \
-                          fjall verifies its blocks itself, whenever it reads them)"
+            let reason = "there is no store here: neither records.redb nor digests.redb (a store \
+                          of the engine fjall needs no check: fjall verifies each block that it \
+                          reads)"
                 .into();
             return Err(Error::Directory { path: directory.into(), reason });
         };

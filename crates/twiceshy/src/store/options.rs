@@ -224,7 +224,9 @@ impl<E: Engine> Place<E> {
         let is_new = |found: Peeked| match found.header {
             Some(_) => Err(Error::Directory {
                 path: directory.into(),
-                reason: "is in use already; remove it to build another".into(),
+                reason: "it holds a store already; remove it to build another, or name another \
+                         directory"
+                    .into(),
             }),
             None => Ok(()),
         };
@@ -418,13 +420,13 @@ fn not_there(path: &Path) -> String {
     let name = file_name(path);
     if path.exists() {
         format!(
-            "it is in use, and its {name} is empty: restore the file from a backup, or remove the \
-             directory to begin anew"
+            "it was used before, and its {name} is empty: restore the file from a backup, or \
+             remove the directory to begin anew"
         )
     } else {
         format!(
-            "it is in use, and has no {name}: open it as what it is (engine, store or sidecar), \
-             restore the file from a backup, or use another directory"
+            "it was used before, and has no {name}: open it as what it is (engine, store or \
+             sidecar), restore the file from a backup, or use another directory"
         )
     }
 }

@@ -71,7 +71,7 @@ fn a_store_is_built_of_many_records() -> Result<(), Box<dyn Error>> {
     assert!(!store.put("key 7", "new")? && store.remove("key 8")?);
     store.close()?;
     let error = small().build::<Redb, _, _>(directory.path(), [("a", "b")], &mut |_, _| ());
-    assert!(error.is_err_and(|error| error.to_string().contains("in use already")));
+    assert!(error.is_err_and(|error| error.to_string().contains("holds a store already")));
     let store = open::<Redb>(directory.path());
     assert_eq!(*store.opened(), Opened::Snapshot);
     assert_eq!(store.get("key 7")?.as_deref(), Some(&b"new"[..]));

@@ -164,6 +164,6 @@ fn whatever_is_refused_stays_as_it_was() {
     // A store is not built over another.
     let before = files(path);
     let built = small().build::<Redb, _, _>(path, [("a", "b")], &mut |_, _| ());
-    assert!(built.expect_err("in use").to_string().contains("in use already"));
+    assert!(built.expect_err("in use").to_string().contains("holds a store already"));
     assert!(files(path) == before, "it is as it was");
 }

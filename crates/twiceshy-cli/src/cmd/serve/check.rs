@@ -38,7 +38,7 @@ pub(super) async fn check(
     };
     let _ = writeln!(text, "# password: {from}");
     for name in unknown_variables(serve) {
-        let _ = writeln!(text, "# {name} in the environment is no setting of twiceshy serve");
+        let _ = writeln!(text, "# {name} in the environment is not a setting of twiceshy serve");
     }
     io::stdout().write_all(text.as_bytes())?;
     Ok(())

@@ -58,7 +58,7 @@ pub struct UpstreamArgs {
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     max_lag: u64,
 
-    /// Let the shield change the store's settings for --follow: of Redis, notify-keyspace-events
+    /// Let this server set notify-keyspace-events in Redis, as --follow needs it
     #[arg(long, requires = "follow")]
     configure_store: bool,
 
@@ -109,9 +109,9 @@ pub enum Chosen {
 /// Whether commits of a store that is followed wait for the filter.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Follow {
-    /// They do not: a new key may be denied for as long as the lag
+    /// Commits do not wait: a new key may read as missing for as long as the lag
     Async,
-    /// They do
+    /// Commits wait for the filter: no visible row reads as missing
     Sync,
 }
 
@@ -120,7 +120,7 @@ impl UpstreamArgs {
     pub fn chosen(&self) -> Result<Option<Chosen>, Box<dyn Error>> {
         let Some(address) = self.store.clone() else {
             return match self.only_for_a_store() {
-                Some(flag) => Err(format!("{flag} is for a store of yours: add --store").into()),
+                Some(flag) => Err(format!("{flag} is for a store of your own: add --store").into()),
                 None => Ok(None),
             };
         };

@@ -96,7 +96,7 @@ impl Alone {
         let noted = self.exceptions * wish.keys as f64;
         let sentence = format!(
             "Take {name}: {}, {} of first lookups of absent keys are false positives, and it \
-             remembers {} of them.",
+             remembers at most {} of them.",
             size(wish, self.bits_per_key),
             percent(self.rate),
             grouped(noted as usize, ',')

@@ -66,7 +66,7 @@ pub(super) fn server(wish: &Wish) -> Result<Advice, String> {
     let choice = shard.predict(wish);
     if !wish.allows(choice.first_pass_rate) || !wish.has_room(choice.bits_per_key) {
         return Err(format!(
-            "the server has one filter, with a rate of {} in {:.1} bits per key: that is not {}. \
+            "the server has one filter, with a rate of {} in {:.1} bits per key, not {}. \
              Repeated mistakes are adapted to, so a lower rate gains little; for another filter \
              use --for store",
             percent(choice.first_pass_rate),

@@ -262,7 +262,7 @@ impl Follower {
         let Inner { stream, upstream, directory, .. } = &*self.inner;
         let Some(followed) = Followed::read(directory).filter(|_| stream.position().is_some())
         else {
-            return Ok(Err("there is none that is known to be whole".into()));
+            return Ok(Err("the directory has no complete filter yet".into()));
         };
         if followed.system != server.system {
             return Ok(Err(format!(
