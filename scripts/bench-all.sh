@@ -5,7 +5,7 @@
 #
 #   bash scripts/bench-all.sh [PART ...]
 #
-# The recorded streams of `reads` and `streams` are read from TWICESHY_DATA (../shared/data); without
+# The recorded streams of `reads` and `streams` are read from TWICESHY_DATA; without
 # them these parts say that they were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ stores="cargo run --release --quiet -p twiceshy-bench --bin stores --"
 
 # Part, and its command. Names differ from those of the pages that people wrote.
 parts="
-reads|$stores --what attack,recorded --csv docs/figures/store-reads.csv
+reads|$stores --what attack,recorded --directory /dev/shm --csv docs/figures/store-reads.csv
 keys|$strings --markdown
 growth|$strings --growth --keys 100000000 --markdown
 peers|$bench --what peers --markdown

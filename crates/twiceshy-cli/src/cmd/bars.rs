@@ -72,7 +72,7 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = super::memory_bits)]
     bits: Option<f64>,
 
-    /// Directory of recorded streams [default: $TWICESHY_DATA, ../shared/data]
+    /// Directory of recorded streams [default: $TWICESHY_DATA]
     #[arg(long, value_name = "DIR", conflicts_with = "stream")]
     data: Option<PathBuf>,
 
@@ -133,6 +133,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     if experiments.contains(&Experiment::Streams) {
         setting.traces = args.traces()?;
         if setting.traces.is_empty() {
+            if args.experiments == [Experiment::Streams] {
+                return Err("no streams: name them with --data DIR or --stream FILE".into());
+            }
             progress.suspend(|| eprintln!("warning: no streams: name them with --data DIR"));
             experiments.retain(|&experiment| experiment != Experiment::Streams);
         }
@@ -184,16 +187,13 @@ impl Args {
         Ok(self.filters.iter().flat_map(|entrants| entrants.0.iter().cloned()).collect())
     }
 
-    /// The recorded streams; none where there are none in the usual places.
+    /// The recorded streams; none where nothing says where they are.
     fn traces(&self) -> Result<Vec<Trace>, Box<dyn Error>> {
         if !self.stream.is_empty() {
             return Ok(self.stream.iter().map(Trace::open).collect::<Result<_, _>>()?);
         }
-        let usual = || env::var_os("TWICESHY_DATA").map_or("../shared/data".into(), PathBuf::from);
-        let directory = self.data.clone().unwrap_or_else(usual);
-        if self.data.is_none() && !directory.is_dir() {
-            return Ok(Vec::new());
-        }
+        let usual = || env::var_os("TWICESHY_DATA").map(PathBuf::from);
+        let Some(directory) = self.data.clone().or_else(usual) else { return Ok(Vec::new()) };
         let mut traces = Trace::all(&directory)?;
         // Names of packages that there are, and names that are asked for.
         let list = |path: &str| -> KeyFile {

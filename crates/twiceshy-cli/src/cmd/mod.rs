@@ -1,6 +1,7 @@
 //! The verbs, one per file: `Args` and `run`.
 
 pub mod adapt;
+mod amounts;
 pub mod attack;
 pub mod backup;
 pub mod bars;

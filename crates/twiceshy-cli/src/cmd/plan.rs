@@ -1,7 +1,5 @@
 //! `twiceshy plan`: which filter to choose, by models alone.
 
-mod amounts;
-
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,6 +11,7 @@ use twiceshy_lab::plan::place::{Advice, Place, Wish, advise, short};
 use twiceshy_lab::plan::predict::Stream;
 use twiceshy_lab::plan::{Choice, Plan, Question, plan};
 
+use super::amounts;
 use crate::table::{Table, bytes as size, count, percent, wrapped};
 
 /// Says which filter to take, or ranks all that fit into a given memory.

@@ -12,6 +12,7 @@ use twiceshy_lab::entrants::{self, Entrant, Entrants};
 use twiceshy_lab::race::{Course, Row, Standings, trial};
 use twiceshy_lab::workload::{KeyFile, MAX_ABSENT, Recording, Size, Source};
 
+use super::amounts;
 use crate::progress::Progress;
 use crate::rows::Rows;
 use crate::table::count;
@@ -154,7 +155,7 @@ fn filters_help() -> String {
 }
 
 fn positive(text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX_ABSENT).contains(number));
+    let number = amounts::keys(text).ok().filter(|number| *number <= MAX_ABSENT);
     number.ok_or_else(|| format!("expected a whole number from 1 to {MAX_ABSENT}"))
 }
 
@@ -166,7 +167,7 @@ fn positive_or_file(text: &str) -> Result<Amount, String> {
 }
 
 fn number_or_file(text: &str) -> Result<Amount, String> {
-    match text.parse() {
+    match text.parse().or_else(|_| amounts::keys(text)) {
         Ok(number) => Ok(Amount::Number(number)),
         Err(_) => file(text).ok_or("expected a whole number, or a file that exists".to_string()),
     }

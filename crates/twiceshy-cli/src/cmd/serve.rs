@@ -21,7 +21,7 @@ use clap::{ArgMatches, Command, ValueEnum};
 use tokio::runtime::Runtime;
 use tokio::task::spawn_blocking;
 use tracing::level_filters::LevelFilter;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use twiceshy_server::demo::{self, Attack, Demo};
 use twiceshy_server::{Backend, Limits, Password, Server};
 
@@ -30,8 +30,11 @@ use own::Own;
 use page::{DEMO_PAGE, Page, invite};
 use scratch::{Build, Scratch};
 pub use settings::Settings;
+use settings::unknown_variables;
 use stop::Stop;
 use upstream::UpstreamArgs;
+
+use super::amounts;
 
 /// Serves a store behind an adaptive filter to every Redis client.
 ///
@@ -121,8 +124,7 @@ pub struct Args {
     backup_dir: Option<PathBuf>,
 
     /// Initial room for this many keys; the filter grows as needed
-    #[arg(long, value_name = "N", default_value_t = 1 << 16,
-          value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_KEYS))]
+    #[arg(long, value_name = "N", default_value_t = 1 << 16, value_parser = room)]
     capacity: usize,
 
     /// What an acknowledged write survives
@@ -215,12 +217,23 @@ pub fn run(
         return Ok(ExitCode::SUCCESS);
     }
     log_as(args.log_format, args.log);
+    for variable in unknown_variables(command) {
+        warn!(variable, "an unknown variable of the environment is ignored");
+    }
     run_logged(args).or_else(|failure| match args.log_format {
         LogFormat::Text => Err(failure),
         LogFormat::Json => {
             error!(%failure, "the server has failed");
             Ok(ExitCode::from(crate::USAGE))
         }
+    })
+}
+
+/// The value of `--capacity`.
+fn room(text: &str) -> Result<usize, String> {
+    let keys = amounts::keys(text).ok().filter(|keys| *keys <= MOST_KEYS);
+    keys.and_then(|keys| usize::try_from(keys).ok()).ok_or_else(|| {
+        format!("expected a number of keys from 1 to {MOST_KEYS}, such as 250k or 1M")
     })
 }
 

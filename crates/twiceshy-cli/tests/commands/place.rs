@@ -120,6 +120,10 @@ fn what_cannot_be_used_there_is_not_recommended() {
         let error = refused(flags);
         assert!(error.contains(expected), "{flags}: {error}");
     }
+    let defeated = "An attacker can defeat it: add --hostile";
+    assert!(said("--keys 50M --memory 128MiB --for store").contains(defeated));
+    assert!(!said("--keys 50M --memory 128MiB --for store --hostile").contains(defeated));
+    assert!(!said("--keys 1M --for store").contains(defeated), "the usual filter holds");
     let hostile = "--keys 1M --misses 50 --hostile --for";
     for place in ["server", "store"] {
         assert!(advice(&format!("{hostile} {place}"))["breaks_at"].is_null(), "{place}");

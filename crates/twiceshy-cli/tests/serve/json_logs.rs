@@ -21,8 +21,9 @@ fn event(line: &str) -> Json {
 #[test]
 fn every_line_is_an_object() {
     let directory = TempDir::new().expect("a directory");
-    let mut command = command(directory.path(), "--listen 127.0.0.1:0 --log-format json");
-    command.env("TWICESHY_PASSWORD", "open \"sesame\"");
+    let mut command =
+        command(directory.path(), "--listen 127.0.0.1:0 --log-format json --capacity 2k");
+    command.env("TWICESHY_PASSWORD", "open \"sesame\"").env("TWICESHY_CAPCITY", "1");
     let child = command.stderr(Stdio::piped()).spawn();
     let mut server = Running(child.expect("the binary runs"));
     let mut lines = BufReader::new(server.0.stderr.take().expect("it is piped")).lines();
@@ -46,8 +47,14 @@ fn every_line_is_an_object() {
     events.extend(lines.map_while(Result::ok).map(|line| event(&line)));
     assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
     assert_eq!(events.last().expect("events")["message"], "stopped");
-    let warning = events.iter().find(|event| event["level"] == "WARN").expect("a warning");
-    assert_eq!((&warning["message"], &warning["times"]), (&"a wrong password".into(), &1.into()));
+    let warnings: Vec<_> = events.iter().filter(|event| event["level"] == "WARN").collect();
+    let [misspelled, refused] = warnings[..] else { panic!("two warnings: {warnings:?}") };
+    let ignored = "an unknown variable of the environment is ignored";
+    assert_eq!(misspelled["message"], ignored);
+    assert_eq!(misspelled["variable"], "TWICESHY_CAPCITY");
+    assert_eq!((&refused["message"], &refused["times"]), (&"a wrong password".into(), &1.into()));
+    let opened = events.iter().find(|event| event["message"] == "opened").expect("it is opened");
+    assert_eq!(opened["filter"], "empty, as the store is");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 "use strict";
 
 const SECOND = 1000;
+// Of fewer keys, what every filter takes is more than the keys do.
+const FEW_KEYS = 1000;
 const byId = (id) => document.getElementById(id);
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -189,7 +191,7 @@ function update(report) {
   count("spent", total.spent);
   show("spent-rate", rate(now.spent));
   show("filter-bytes", size(total.filter_bytes), total.filter_bytes);
-  show("bits-per-key", total.keys === 0 ? "–" : oneDigit.format(total.filter_bytes * 8 / total.keys));
+  show("bits-per-key", total.keys < FEW_KEYS ? "–" : oneDigit.format(total.filter_bytes * 8 / total.keys));
   show("process-bytes", report.process_bytes === null ? "unknown" : size(report.process_bytes));
   show("with-rate", rate(now.false_positives));
   show("without-rate", rate(now.without_adaptation));

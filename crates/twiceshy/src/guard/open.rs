@@ -1,5 +1,7 @@
 //! Opening a guard: its filters come from a snapshot, or are built from the store.
 
+use std::fmt;
+
 use twiceshy_filters::internals::{OrderedFilter, ordered};
 use twiceshy_filters::remote::EVERY_DIGEST;
 use twiceshy_filters::{Digest, KeyHasher, Spec, WhenFull};
@@ -47,6 +49,16 @@ pub enum Opened {
         /// Why the snapshot was not used.
         reason: String,
     },
+}
+
+impl fmt::Display for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opened::Empty => write!(f, "empty, as the store is"),
+            Opened::Snapshot => write!(f, "from its snapshot"),
+            Opened::Rebuilt { reason } => write!(f, "rebuilt; its snapshot: {reason}"),
+        }
+    }
 }
 
 impl<S: Store> Guard<S> {

@@ -65,7 +65,7 @@ impl Own {
         };
         progress.finish();
         let store = store?;
-        info!(directory = %directory.display(), filter = ?store.opened(), "opened");
+        info!(directory = %directory.display(), filter = %store.opened(), "opened");
         Ok(Backend::Embedded(Embedded::new(store)))
     }
 }

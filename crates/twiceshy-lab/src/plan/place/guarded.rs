@@ -110,7 +110,7 @@ pub(super) fn store(wish: &Wish) -> Result<Advice, String> {
         // Of equals one that also holds against adversaries.
         order.then(b_holds.cmp(a_holds))
     });
-    let Some((choice, _)) = choices.into_iter().next() else {
+    let Some((choice, holds)) = choices.into_iter().next() else {
         return Err(wish.impossible("no filter in front of a store"));
     };
     let spec: Spec = choice.spec.parse().expect("what it printed itself");
@@ -125,7 +125,11 @@ pub(super) fn store(wish: &Wish) -> Result<Advice, String> {
     );
     let usually = if named.is_empty() { "its usual filter, " } else { "the filter " };
     let name = format!("a store with {usually}{}", choice.filter);
-    Ok(in_front(Place::Store, wish, choice, &name, paste))
+    let mut advice = in_front(Place::Store, wish, choice, &name, paste);
+    if !holds {
+        advice.sentence += " An attacker can defeat it: add --hostile for one that holds.";
+    }
+    Ok(advice)
 }
 
 /// A kind with the shortest fingerprints that have the rate; without a rate, with the longest that
