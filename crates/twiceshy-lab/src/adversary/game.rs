@@ -118,8 +118,10 @@ impl Defender for Contestant {
         Ok(self.may_change_in_vain() || outcome == Adapted::Fixed)
     }
 
+    /// Of an adaptive filter of the library it takes 190 ns a query, which is more than to look it up
+    /// ten times with others.
     fn outlook(&mut self) -> Result<Box<dyn Fn(Digest) -> bool + '_>> {
-        self.outlook()
+        if self.may_change_in_vain() { Ok(Box::new(|_| true)) } else { self.outlook() }
     }
 
     fn first_pass_rate(&self) -> f64 {
