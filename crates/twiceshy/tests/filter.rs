@@ -104,10 +104,6 @@ fn a_stored_key_is_never_denied() {
     }
 }
 
-/// The number of false positives among fresh keys is binomial. Its mean is at most `rate *
-/// asked`; six standard deviations above are exceeded with probability below 10^-8. Also for
-/// a chain, with 33 times as many keys as it was made for. It is no better than it need be:
-/// a filter within its capacity has at least a fourth of the rate.
 /// Joined filters answer "maybe" where one of them did, exceptions included, and go on as any
 /// other: they take more keys, and can be saved.
 #[test]
@@ -171,6 +167,39 @@ fn equal_filters_answer_alike() {
     }
 }
 
+/// Without its exceptions a filter is wrong where it was before, and has room for as many as the
+/// new table holds: none where it has none. A size that no table has changes nothing.
+#[test]
+fn a_reset_of_exceptions_forgets_them_and_resizes_their_table() {
+    for kind in KINDS {
+        let builder = Filter::builder().capacity(300).rate(0.2).exceptions(60.0).kind(kind);
+        let mut filter = builder.hasher(hasher(7)).build().expect("good numbers");
+        filter.extend(0..300);
+        let wrong: Vec<u32> = (1000..2000).filter(|key| filter.contains(*key)).take(20).collect();
+        assert!(wrong.iter().all(|key| filter.adapt(*key)), "{kind:?}");
+        for bits in [-1.0, 1e9, f64::NAN] {
+            let before = filter.clone();
+            assert!(filter.reset_exceptions(bits).is_err() && filter == before, "{kind:?}, {bits}");
+        }
+        let large = filter.stats();
+        assert_eq!((wrong.len(), large.exceptions), (20, 20), "{kind:?}");
+        for bits in [20.0, 0.0] {
+            assert!(!wrong.iter().any(|key| filter.contains(*key)), "{kind:?}: fixed");
+            filter.reset_exceptions(bits).expect("a size that there is");
+            assert_eq!(filter.stats().exceptions, 0, "{kind:?}, {bits}");
+            assert!(filter.stats().bytes < large.bytes, "{kind:?}, {bits}");
+            assert!(wrong.iter().all(|key| filter.contains(*key)), "{kind:?}, {bits}: forgotten");
+            assert!((0..300).all(|key| filter.contains(key)), "{kind:?}: a false negative");
+            let adapted = wrong.iter().filter(|key| filter.adapt(**key)).count();
+            assert_eq!(adapted, if bits == 0.0 { 0 } else { 20 }, "{kind:?}, {bits}");
+        }
+    }
+}
+
+/// The number of false positives among fresh keys is binomial. Its mean is at most `rate *
+/// asked`; six standard deviations above are exceeded with probability below 10^-8. Also for
+/// a chain, with 33 times as many keys as it was made for. It is no better than it need be:
+/// a filter within its capacity has at least a fourth of the rate.
 #[test]
 fn the_rate_is_kept_also_by_a_chain() {
     const ASKED: u64 = 200_000;

@@ -79,7 +79,7 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::bits::word::{Words, Work, tuned};
+    use crate::bits::word::{Portable, Words, Work, tuned};
     use crate::rng::Rng;
 
     struct Any(u64, Candidates);
@@ -111,6 +111,7 @@ mod tests {
                 assert_eq!(any_equal(word, lens[0], first), own.contains(&first), "{case}");
                 assert_eq!(any(word, candidates), expected, "{case}");
                 assert_eq!(tuned(Any(word, candidates)), expected, "{case}");
+                assert_eq!(Portable.any_byte(word, candidates), expected, "{case}");
                 found[usize::from(expected)] += 1;
             }
         }

@@ -132,6 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_halving_of_the_rate_costs_a_bit_per_key() {
+        for bits in 0..60 {
+            let rate = libm::exp2(-f64::from(bits));
+            assert!((least_bits_per_key(rate) - f64::from(bits)).abs() < 1e-9, "{rate}");
+        }
+    }
+
+    #[test]
     fn theorem_4_3_agrees_with_computed_values() {
         // Rows of the closed-form table that we check reproductions against.
         for (slots, delta, load) in [(4, 0.3983, 0.4431), (8, 0.1167, 0.8697), (16, 0.0100, 0.9899)]

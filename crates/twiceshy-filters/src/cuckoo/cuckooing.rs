@@ -195,6 +195,30 @@ mod tests {
         Digest::new([rng.next(), rng.next()])
     }
 
+    /// Of 10,000 digests, each of the 7 fingerprints of 3 bits is that of 1,429 in a table; 250 are 7
+    /// standard deviations. Two tables have the same one for a seventh of the digests, or for
+    /// all.
+    #[test]
+    fn a_fingerprint_is_any_and_depends_on_the_table_or_not() {
+        for (text, per_table) in [("cuckooing:f=3", true), ("cuckooing:f=3,tags=common", false)] {
+            let (filter, _, mut rng) = filter(text, 4);
+            let mut counts = [[0; 8]; 4];
+            let mut same = 0;
+            for _ in 0..10_000 {
+                let hashes = filter.hashes(digest(&mut rng));
+                let tags = [0, 1, 2, 3].map(|table| filter.rule.tag(hashes, table) as usize);
+                counts.iter_mut().zip(tags).for_each(|(counts, tag)| counts[tag] += 1);
+                same += usize::from(tags[0] == tags[3]);
+            }
+            for counts in counts {
+                assert_eq!(counts[0], 0, "{text}: empty cells are 0");
+                assert!(counts[1..].iter().all(|count| (1178..1679).contains(count)), "{counts:?}");
+            }
+            let wanted = if per_table { 1178..1679 } else { 10_000..10_001 };
+            assert!(wanted.contains(&same), "{text}: {same}");
+        }
+    }
+
     /// A key that collides goes to the next table, though all are free.
     #[test]
     fn a_key_moves_to_the_next_table() {

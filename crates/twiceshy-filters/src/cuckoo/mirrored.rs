@@ -38,6 +38,8 @@ use crate::batch::{Probes, in_batches, probe_in_ring};
 mod moves;
 mod outlook;
 mod rule;
+#[cfg(test)]
+mod tests;
 
 pub use rule::Rule;
 

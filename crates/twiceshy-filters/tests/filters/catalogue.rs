@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::harness::{SPECS, parsed};
-use twiceshy_filters::internals::ordered;
+use twiceshy_filters::internals::{block_code, ordered};
 use twiceshy_filters::{Error, Spec, WhenFull};
 
 #[test]
@@ -92,4 +92,25 @@ fn filters_that_guard_a_store_are_those_that_can_be_built_in_front_of_one() {
         assert!(names.contains(known), "{known}");
     }
     assert!(!parsed::<Spec>("broom:form=faithful").guards_a_store());
+}
+
+/// A slot with a state of probability `p` takes `-log2 p` bits, so the states' probabilities add up
+/// to 1: those of all strings of a length, where a state is one. What lengths are rounded up for is
+/// not half of all.
+#[test]
+fn ideal_lengths_are_those_of_a_distribution() {
+    for text in [
+        "telescoping:f=8,code=tuned",
+        "telescoping:f=8",
+        "telescoping:f=2,budget=24,spent=reseed",
+        "extension:f=8,budget=56",
+        "extension:f=1,budget=8",
+    ] {
+        let code = block_code(&parsed(text)).expect("it has one");
+        let strings = if text.starts_with("extension") { 1.0 } else { 0.0 };
+        let shares =
+            (0..).zip(&code.bits).map(|(state, bits)| (strings * f64::from(state) - bits).exp2());
+        let sum: f64 = shares.sum();
+        assert!((0.5..1.0 + 1e-9).contains(&sum), "{text}: {sum}");
+    }
 }

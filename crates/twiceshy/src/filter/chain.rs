@@ -419,6 +419,32 @@ mod tests {
         }
     }
 
+    /// Both chains keep their own rate, so the sum is all that the joined one can promise. The
+    /// larger of both newest filters stays the newest; a filter without keys is left out.
+    #[test]
+    fn a_joined_chain_has_the_rates_of_both_and_the_larger_filter_in_front() {
+        let digest = |number: u64| Digest::new([1, 2]).rehashed(number + 1);
+        let of = |capacity, rate| {
+            Chain::new(&Sizes { capacity, ..empty_sizes(Kind::Line, rate) }).expect("a filter")
+        };
+        for (ours, theirs, sum) in [(0.25, 0.5, 0.75), (0.01, 0.02, 0.03), (0.9, 0.9, 1.8)] {
+            for (small, large) in [(100, 200), (200, 100), (100, 100)] {
+                let (mut one, mut other) = (of(small, ours), of(large, theirs));
+                one.insert(digest(0));
+                other.insert(digest(1));
+                one.absorb(other);
+                assert!((one.rate - sum).abs() < 1e-12, "{ours} and {theirs}: {}", one.rate);
+                let capacities: Vec<usize> = one.layers().map(Layer::capacity).collect();
+                assert_eq!(capacities, [small.max(large), small.min(large)]);
+                assert_eq!(one.newest.filter.contains(digest(0)), small >= large, "ours stays");
+                one.check().expect("all in order");
+            }
+        }
+        let mut most = Chain { rate: MOST_RATE, ..of(100, 0.5) };
+        most.absorb(of(100, 0.5));
+        assert_eq!((most.rate.to_bits(), most.older.len()), (MOST_RATE.to_bits(), 0));
+    }
+
     #[test]
     fn a_larger_filter_begins_when_the_last_is_full() {
         let mut chain = empty(Kind::Plain, 0.01);

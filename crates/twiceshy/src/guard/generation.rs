@@ -79,3 +79,15 @@ pub(super) fn of_snapshot(hasher: &KeyHasher, snapshot: &[u8]) -> u64 {
 pub(super) fn random() -> u64 {
     getrandom::u64().expect("the operating system gives random bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two of a thousand random numbers of 64 bits are equal with a probability below 10^-13.
+    #[test]
+    fn no_state_of_a_store_has_the_generation_of_another() {
+        let drawn: std::collections::HashSet<u64> = (0..1000).map(|_| random()).collect();
+        assert_eq!(drawn.len(), 1000);
+    }
+}

@@ -55,3 +55,31 @@ impl Grow for BroomFilter<Practical> {
         self.larger(capacity, remote)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::error::Error;
+    use crate::filter::DigestFilter as _;
+    use crate::remote::MemorySet;
+    use crate::rng::Rng;
+
+    #[test]
+    fn a_filter_is_resized_down_to_its_keys_and_no_further() {
+        let (mut rng, mut remote) = (Rng::new(1), MemorySet::new());
+        let spec = "broom:f=8".parse().expect("a filter");
+        let mut filter = BroomFilter::<Practical>::new(&spec, 1000).expect("a capacity");
+        for _ in 0..100 {
+            let digest = Digest::new([rng.next(), rng.next()]);
+            assert!(filter.insert(digest, &mut remote).expect("room"));
+        }
+        let before = filter.to_bytes();
+        let refused = filter.grow(99, &mut remote).expect_err("it has 100 keys");
+        assert!(matches!(refused, Error::Spec { .. }), "{refused}");
+        assert!(filter.to_bytes() == before, "a refusal changes nothing");
+        filter.grow(100, &mut remote).expect("room for each");
+        assert_eq!((filter.stats().capacity, filter.stats().len), (100, 100));
+        filter.check(&mut remote).expect("every invariant holds");
+    }
+}

@@ -158,3 +158,69 @@ impl<F: Form> BroomFilter<F> {
         self.outside.drop_tagged(group * GROUP..end.min(self.level.quotients()), dead);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broom::form::Practical;
+    use crate::digest::Digest;
+    use crate::rng::Rng;
+
+    fn filter(spec: &str) -> BroomFilter<Practical> {
+        BroomFilter::new(&spec.parse().expect("a filter"), 1000).expect("a capacity")
+    }
+
+    /// A key that comes and goes leaves one ghost; another string, quotient or function has one of
+    /// its own beside it. No adaptivity bits leave none, nor does a filter without ghosts.
+    #[test]
+    fn a_key_leaves_a_ghost_once() {
+        let mut filter = filter("broom:f=8");
+        let hash = filter.hash(Digest::new([5 << 56, 7]));
+        let of = |quotient, new| Hash { quotient, new, ..hash };
+        let beside = hash.quotient ^ 1;
+        let bits = |length| Text::prefix(hash.bits, length);
+        let all = [
+            (of(hash.quotient, true), bits(3)),
+            (of(hash.quotient, true), bits(4)),
+            (of(beside, true), bits(3)),
+            (of(hash.quotient, false), bits(3)),
+        ];
+        for (turn, (hash, string)) in all.into_iter().enumerate() {
+            for (other, (hash, string)) in all.into_iter().enumerate() {
+                let ghost = filter.new_ghost(&hash, string);
+                let wanted = Ghost::new(hash.quotient, filter.tag(hash.new), string);
+                assert!(ghost == (other >= turn).then_some(wanted), "{other} of {turn}");
+            }
+            let ghost = filter.new_ghost(&hash, string).expect("it is none of the others");
+            filter.leave(ghost);
+        }
+        assert_eq!(filter.ghosts(), all.len());
+        assert!(filter.new_ghost(&hash, bits(0)).is_none());
+        let mut without = self::filter("broom:f=8,ghosts=0");
+        assert!(without.new_ghost(&hash, bits(3)).is_none());
+    }
+
+    /// As many ranges as the parameter says, and a whole group from the ghost on that finds no
+    /// room in its own group, which other groups have.
+    #[test]
+    fn a_ghost_without_room_moves_the_frontier_by_a_group() {
+        for (sweep, without_room) in [(1, GROUP), (3, GROUP), (64, 64)] {
+            let mut filter = filter(&alloc::format!("broom:f=8,sweep={sweep}"));
+            let mut rng = Rng::new(1);
+            let quotient = GROUP + 6;
+            let mut turns = 0;
+            while filter.outside.len() == 0 {
+                let ghost = Ghost::new(quotient, true, Text::prefix(rng.next(), 9));
+                let before = filter.outside.len();
+                let ranges = filter.ranges_for(ghost);
+                filter.leave(ghost);
+                let has_room = filter.outside.len() == before;
+                assert_eq!(ranges, if has_room { sweep } else { without_room });
+                turns += 1;
+            }
+            assert!(turns > 1, "a group has room for some");
+            let elsewhere = Ghost::new(5, true, Text::prefix(0, 9));
+            assert_eq!(filter.ranges_for(elsewhere), sweep);
+        }
+    }
+}

@@ -154,3 +154,105 @@ impl<F: Form> BroomFilter<F> {
         writer.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broom::form::Practical;
+    use crate::format::seal;
+
+    type Filter = BroomFilter<Practical>;
+
+    /// Two keys in the yard and a ghost outside, of groups behind the first.
+    fn filter() -> Filter {
+        let params = "broom:f=8".parse().expect("a filter");
+        let mut filter = Filter::new(&params, 1000).expect("a capacity");
+        for digest in [Digest::new([5 << 60, 7]), Digest::new([9 << 60, 7])] {
+            let hash = filter.hash(digest);
+            assert!(hash.quotient / GROUP != hash.quotient % GROUP && hash.quotient > GROUP);
+            filter.put_into_yard(&hash);
+        }
+        filter.outside.insert(Ghost::new(100, true, Text::prefix(1 << 60, 7)));
+        filter.counts = Stats { adaptations: 3, rebuilds: 2, kicks: 5, ..filter.counts };
+        filter
+    }
+
+    /// The file with a few bytes replaced, counted from its body's start or, if negative, from the
+    /// checksum back.
+    fn load(at: isize, bytes: &[u8]) -> Result<Filter> {
+        let mut file = filter().to_bytes();
+        let kind_len = filter().params.to_string().len() as isize;
+        let from = if at < 0 { file.len() as isize - 8 } else { 8 + 4 + 4 + kind_len };
+        let start = usize::try_from(from + at).expect("it is in the file");
+        file[start..start + bytes.len()].copy_from_slice(bytes);
+        seal(&mut file);
+        Filter::load(&file)
+    }
+
+    const QUOTIENTS: isize = 0;
+    const LEN: isize = 8;
+    const CAPACITY: isize = 16;
+    const FRONTIER: isize = 72;
+    const GHOST_BITS: isize = -8;
+    const GHOST_LENGTH: isize = GHOST_BITS - 4;
+    const GHOST_TAG: isize = GHOST_LENGTH - 4;
+    const GHOST_QUOTIENT: isize = GHOST_TAG - 8;
+    /// Behind them is the number of ghosts.
+    const YARD: isize = GHOST_QUOTIENT - 8 - 2 * 16;
+
+    #[test]
+    fn a_loaded_filter_is_what_was_saved() {
+        let bytes = filter().to_bytes();
+        assert!(Filter::load(&bytes).expect("its own bytes").to_bytes() == bytes);
+        let capacity = filter().counts.capacity as u64;
+        assert!(load(CAPACITY, &capacity.to_le_bytes()).expect("the same").to_bytes() == bytes);
+        let ghost = 100_u64.to_le_bytes();
+        assert!(load(GHOST_QUOTIENT, &ghost).expect("the same").to_bytes() == bytes);
+        let first = (5_u64 << 60).to_le_bytes();
+        assert!(load(YARD, &first).expect("the same").to_bytes() == bytes);
+    }
+
+    /// The last value that is allowed, and the next one, of each field that the file may lie in.
+    #[test]
+    fn every_field_of_a_file_is_checked_at_its_bounds() {
+        let quotients = filter().level.quotients() as u64;
+        let wide = |at, value: u64| load(at, &value.to_le_bytes());
+        let narrow = |at, value: u32| load(at, &value.to_le_bytes());
+        let good = [
+            wide(CAPACITY, 1),
+            wide(CAPACITY, quotients),
+            wide(GHOST_QUOTIENT, 0),
+            wide(GHOST_QUOTIENT, quotients - 1),
+            narrow(GHOST_TAG, 0),
+            narrow(GHOST_LENGTH, 1),
+            narrow(GHOST_LENGTH, 64),
+        ];
+        for (index, filter) in good.into_iter().enumerate() {
+            filter.unwrap_or_else(|error| panic!("good file {index}: {error}"));
+        }
+        let bad = [
+            (wide(CAPACITY, 0), "quotients have no capacity of 0"),
+            (wide(CAPACITY, quotients + 1), "quotients have no capacity of"),
+            (wide(QUOTIENTS, 0), "0 quotients have no capacity"),
+            (wide(QUOTIENTS, MAX_BINS as u64 + 1), "quotients have no capacity of"),
+            (wide(LEN, 1), "its number of keys"),
+            (wide(LEN, 3), "its number of keys"),
+            (wide(GHOST_QUOTIENT, quotients), "a ghost belongs nowhere"),
+            (narrow(GHOST_TAG, 2), "a ghost belongs nowhere"),
+            (narrow(GHOST_LENGTH, 0), "a ghost belongs nowhere"),
+            (narrow(GHOST_LENGTH, 65), "a ghost belongs nowhere"),
+            // The first key of the yard twice, and behind the second.
+            (wide(YARD + 16, 5 << 60), "out of order"),
+            (wide(YARD, 10 << 60), "out of order"),
+            // In a group that has none there.
+            (wide(YARD, 6 << 60), "a group does not know"),
+            (wide(FRONTIER, quotients), "its frontier is behind"),
+        ];
+        for (index, (loaded, message)) in bad.into_iter().enumerate() {
+            let error = loaded.err().unwrap_or_else(|| panic!("bad file {index}, {message}"));
+            assert!(error.to_string().contains(message), "bad file {index}: {error}");
+        }
+        // Keys of the yard before the frontier have another hash, but not another quotient.
+        wide(FRONTIER, quotients - 1).expect("it is before the last quotient");
+    }
+}

@@ -55,3 +55,85 @@ impl<R: Rule> Mirrored<R> {
         Ok(Some(Outlook { variants, coins, collisions: Box::new(collisions) }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuckoo::cyclic::{Cyclic, Params};
+    use crate::cuckoo::plain_full::PlainFull;
+    use crate::cuckoo::swapping::Swapping;
+    use crate::filter::DigestFilter as _;
+    use crate::remote::MemoryMirror;
+    use crate::rng::Rng;
+    use alloc::vec::Vec;
+
+    fn random(count: usize, rng: &mut Rng) -> Vec<Digest> {
+        (0..count).map(|_| Digest::new([rng.next(), rng.next()])).collect()
+    }
+
+    fn filled<R: Rule>(text: &str, rng: &mut Rng) -> (Mirrored<R>, MemoryMirror) {
+        let params = text.parse().expect("a filter");
+        let mut filter = Mirrored::<R>::new(&params, 200).expect("a capacity");
+        let mut mirror = MemoryMirror::new(filter.stats().cells);
+        for key in random(200, rng) {
+            assert!(filter.insert(key, &mut mirror).expect("room"), "{text}");
+        }
+        (filter, mirror)
+    }
+
+    /// Whatever is asked and fixed, no other query is answered "maybe". Each of the others collides
+    /// with a key that the outlook names, in a variant that it names; a key shares them all with
+    /// itself.
+    fn only_what_collides_is_ever_wrong<R: Rule>(text: &str, variants: u32) {
+        let mut rng = Rng::new(1);
+        let (mut filter, mut mirror) = filled::<R>(text, &mut rng);
+        let outlook = filter.look_ahead(&mut mirror).expect("in memory").expect("it has one");
+        assert_eq!(outlook.variants, variants, "{text}");
+        for cell in filter.table.occupied() {
+            let key = mirror.get(cell).expect("in memory").expect("it is occupied");
+            let mut own = None;
+            outlook.collisions(key, &mut |at, same| {
+                if at == cell {
+                    own = Some(same);
+                }
+            });
+            assert_eq!(own, Some(u32::MAX >> (u32::BITS - variants)), "{text}: cell {cell}");
+        }
+        let queries = random(8000, &mut rng);
+        let (suspects, others): (Vec<_>, Vec<_>) =
+            queries.into_iter().partition(|&query| outlook.may(query));
+        assert!(suspects.len() > 500 && others.len() > 500, "{text}: {}", suspects.len());
+        let mut wrong = 0;
+        for _ in 0..5 {
+            for &query in &suspects {
+                if filter.contains(query) {
+                    wrong += 1;
+                    filter.adapt(query, &mut mirror).expect("in memory");
+                }
+            }
+            assert!(!others.iter().any(|&query| filter.contains(query)), "{text}");
+        }
+        assert!(wrong > 500, "{text}: {wrong} mistakes prove little");
+    }
+
+    #[test]
+    fn what_collides_with_no_key_is_never_wrong() {
+        only_what_collides_is_ever_wrong::<Cyclic<Params>>("cyclic:f=5,s=2,k=4,b=1", 4);
+        only_what_collides_is_ever_wrong::<Swapping>("swapping:f=5,k=2,b=4", 4);
+    }
+
+    /// Selectors of five bits have as many values as a word has bits, and one more bit too many.
+    #[test]
+    fn an_outlook_has_at_most_as_many_variants_as_a_word_has_bits() {
+        let variants = |s: u32| {
+            let (filter, mut mirror) = filled::<Cyclic<Params>>(
+                &alloc::format!("cyclic:f=5,s={s},k=4,b=1"),
+                &mut Rng::new(2),
+            );
+            filter.look_ahead(&mut mirror).expect("in memory").map(|outlook| outlook.variants)
+        };
+        assert_eq!([variants(1), variants(5), variants(6)], [Some(2), Some(32), None]);
+        let (filter, mut mirror) = filled::<PlainFull>("plain-full:f=5", &mut Rng::new(3));
+        assert!(filter.look_ahead(&mut mirror).expect("in memory").is_none());
+    }
+}

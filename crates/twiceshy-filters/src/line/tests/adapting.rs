@@ -250,6 +250,52 @@ fn copies_make_room_for_keys() {
     }
 }
 
+/// Around a key that needs room, the lines that have copies lose them: 32 on either side. No other
+/// line changes, also none that has adapted and has no copies.
+#[test]
+fn lines_around_a_full_one_lose_their_copies() {
+    let mut rng = Rng::new(14);
+    for text in FILTERS {
+        let mut play = filled(text, 4000, 2000, &mut rng);
+        let lines = play.filter.table.lines.len();
+        let lines_of = |play: &Filled| -> Vec<usize> {
+            play.keys.iter().map(|&key| play.filter.table.find(key).line).collect()
+        };
+        let of_keys = lines_of(&play);
+        // A key that has adapted in each line, with a copy in four of five.
+        for line in 0..lines {
+            let is_alone = |&at: &usize| of_keys[at] == line && slots(&play, play.keys[at]) == 1;
+            let at = (0..play.keys.len()).find(is_alone).expect("a key alone in its bucket");
+            let key = play.keys[at];
+            let least = if line % 5 == 1 { 1 } else { 2 };
+            while selector(&play.filter.table, key) == 0 || slots(&play, key) < least {
+                adapted(&mut play, &[key], &mut rng);
+            }
+        }
+        assert_eq!(play.filter.stats().spent, 0, "{text}: no line was redrawn");
+        assert!(lines_of(&play) == of_keys, "{text}: no bucket has moved");
+        let own = lines / 2;
+        let own = (own..).find(|line| line % 5 == 0).expect("one line in five");
+        let key = play.keys[of_keys.iter().position(|&line| line == own).expect("a key")];
+        let before = play.filter.table.lines.clone();
+        let shape = play.filter.table.shape;
+        for turn in 0..2 {
+            let dropped = play.filter.table.drop_copies(key, &mut play.remote).expect("in memory");
+            assert_eq!(dropped, turn == 0, "{text}");
+            for (at, (line, before)) in play.filter.table.lines.iter().zip(&before).enumerate() {
+                let keys = of_keys.iter().filter(|&&line| line == at).count();
+                if at % 5 != 1 && at.abs_diff(own) <= 32 {
+                    assert!(before.used(&shape) > keys, "{text}: line {at} had a copy");
+                    assert_eq!(line.used(&shape), keys, "{text}: line {at}");
+                } else {
+                    assert!(line == before, "{text}: line {at}");
+                }
+            }
+        }
+        play.check(text);
+    }
+}
+
 /// A key that was alone in its bucket returns to the selector that it had: of what it was adapted
 /// to, nothing comes back. (Three are out at a time, and 16 at least are remembered.)
 #[test]

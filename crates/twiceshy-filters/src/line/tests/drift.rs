@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::line::shape::MOST_DRIFT;
+use crate::line::drift::Side;
+use crate::line::shape::{MOST_BUCKETS, MOST_DRIFT};
 
 fn drifts(table: &Table) -> impl Iterator<Item = i32> {
     table.lines.iter().map(super::super::cells::Line::drift)
@@ -174,5 +175,67 @@ fn a_line_without_a_bucket_is_no_place_for_one_that_fits_no_line() {
             }
         }
         play.check(text);
+    }
+}
+
+/// Lets the empty buckets of a filter move to one side, until the window of this line starts so
+/// many buckets from its home.
+fn drifted(table: &mut Table, line: usize, side: Side, drift: usize) {
+    let count = table.lines.len();
+    for _ in 0..drift {
+        for turn in 1..count {
+            let (from, to) = match side {
+                Side::Right => (count - 1 - turn, count - turn),
+                Side::Left => (turn, turn - 1),
+            };
+            if table.lines[from].window() > 0 && table.lines[to].window() < MOST_BUCKETS {
+                table.move_bucket(from, side, None);
+            }
+        }
+    }
+    table.check().expect("windows tile");
+    assert_eq!(table.lines[line].drift().unsigned_abs() as usize, drift);
+}
+
+/// A full line hands on a bucket at a border that is one bucket short of the bound, and none at one
+/// that has reached it: then its buckets go to the other side.
+#[test]
+fn a_border_drifts_up_to_its_bound() {
+    let mut rng = Rng::new(6);
+    for (text, side) in
+        FILTERS.into_iter().flat_map(|text| [(text, Side::Right), (text, Side::Left)])
+    {
+        let mut filter = filter(text, 1000);
+        let shape = filter.table.shape;
+        // The border is where this line starts.
+        let line = if side == Side::Right { 3 } else { filter.table.count - 4 };
+        drifted(&mut filter.table, line, side, MOST_DRIFT as usize - 1);
+        let start = filter.table.first_bucket(line);
+        // Those at the border, of the line that will be full.
+        let buckets = match side {
+            Side::Right => [start - 1, start - 2, start - 3],
+            Side::Left => [start, start + 1, start + 2],
+        };
+        let mut add = |filter: &mut LineFilter, bucket| {
+            assert!(filter.add(digest_in(&filter.table, bucket, &mut rng)), "{text}, {side:?}");
+        };
+        if side == Side::Left {
+            // No room at the other border for a bucket as large as a line.
+            let other = filter.table.first_bucket(line + 1);
+            add(&mut filter, other);
+            add(&mut filter, other);
+        }
+        add(&mut filter, buckets[0]);
+        add(&mut filter, buckets[1]);
+        for _ in 2..shape.slots {
+            add(&mut filter, buckets[2]);
+        }
+        let drift = |filter: &LineFilter| filter.table.lines[line].drift().abs();
+        assert_eq!(drift(&filter), MOST_DRIFT - 1, "{text}, {side:?}: nothing had to move");
+        for _ in 0..2 {
+            add(&mut filter, buckets[2]);
+            assert_eq!(drift(&filter), MOST_DRIFT, "{text}, {side:?}");
+            filter.table.check().unwrap_or_else(|broken| panic!("{text}: {broken}"));
+        }
     }
 }

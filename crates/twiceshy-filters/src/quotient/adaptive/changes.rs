@@ -448,3 +448,42 @@ pub(super) fn number_among(owners: &[Option<Digest>], digest: Digest) -> usize {
     let smaller = |owner: &Option<Digest>| owner.is_some_and(|owner| owner < digest);
     owners.iter().rposition(smaller).map_or(0, |last| last + 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: usize = 100;
+    const NOBODY: usize = 101;
+
+    /// What a slot will have: the number of the slot that has it now, or one of these.
+    fn number(source: &Source, digest: Digest) -> usize {
+        match *source {
+            Source::Digest(new) if new == digest => NEW,
+            Source::Digest(other) => panic!("{other:?} is no newcomer"),
+            Source::Slot(slot) => slot,
+            Source::Nobody => NOBODY,
+        }
+    }
+
+    /// Every shift among ten slots, as a list shows it.
+    #[test]
+    fn slots_get_what_a_list_gets_by_an_insertion_or_a_removal() {
+        let digest = Digest::new([3, 4]);
+        for (from, to) in (0..10).flat_map(|from| (from..10).map(move |to| (from, to))) {
+            let mut inserted: Vec<usize> = (0..10).collect();
+            inserted.remove(to);
+            inserted.insert(from, NEW);
+            let mut removed: Vec<usize> = (0..10).collect();
+            removed.remove(from);
+            removed.insert(to, NOBODY);
+            let insertion = Move::Insertion(Shift { from, to }, digest, ());
+            let removal = Move::<()>::Removal(Shift { from, to });
+            for (moving, wanted) in [(insertion, inserted), (removal, removed)] {
+                let sources: Vec<usize> =
+                    (0..10).map(|slot| number(&moving.source(slot), digest)).collect();
+                assert_eq!(sources, wanted, "{from} to {to}");
+            }
+        }
+    }
+}
