@@ -133,5 +133,5 @@ fn a_server_that_stops_ends_its_backup() {
     // Stopped in the middle, or just done.
     assert!(names(&backups).iter().all(|name| name == "copy"), "{:?}", names(&backups));
     let again = Process::start(&data, "");
-    assert!(again.log().contains("filter=Snapshot"), "it was closed cleanly: {}", again.log());
+    assert!(again.log().contains("filter=snapshot"), "it was closed cleanly: {}", again.log());
 }

@@ -19,7 +19,7 @@ fn refused(directory: &Path, flags: &str) -> String {
 #[test]
 fn a_signal_ends_it_and_the_filter_is_kept() {
     let directory = TempDir::new().expect("a directory");
-    for (signal, before) in [("TERM", "filter=Empty"), ("INT", "filter=Snapshot")] {
+    for (signal, before) in [("TERM", "filter=empty"), ("INT", "filter=snapshot")] {
         let server = Process::start(directory.path(), "");
         assert!(server.log().contains(before), "{}", server.log());
         let mut idle = server.client();
@@ -30,7 +30,7 @@ fn a_signal_ends_it_and_the_filter_is_kept() {
         assert!(idle.receive().is_err(), "its connections have ended");
     }
     let server = Process::start(directory.path(), "");
-    assert!(server.log().contains("filter=Snapshot"), "{}", server.log());
+    assert!(server.log().contains("filter=snapshot"), "{}", server.log());
     let both = Value::Array(vec![Value::bulk("stored"); 2]);
     assert_eq!(server.client().line("MGET TERM INT"), both);
 }

@@ -51,12 +51,13 @@ pub enum Opened {
     },
 }
 
+/// In a word, for a log; and why it was rebuilt.
 impl fmt::Display for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Opened::Empty => write!(f, "empty, as the store is"),
-            Opened::Snapshot => write!(f, "from its snapshot"),
-            Opened::Rebuilt { reason } => write!(f, "rebuilt; its snapshot: {reason}"),
+            Opened::Empty => write!(f, "empty"),
+            Opened::Snapshot => write!(f, "snapshot"),
+            Opened::Rebuilt { reason } => write!(f, "rebuilt: {reason}"),
         }
     }
 }
