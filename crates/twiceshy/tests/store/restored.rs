@@ -396,10 +396,16 @@ impl<E: Engine> History<E> {
     }
 }
 
+const MOST_HISTORIES: u64 = 50;
+
 #[test]
 fn files_of_redb_that_are_put_back_in_any_combination() {
     let mut sum = Outcomes::default();
-    for seed in 0..5 {
+    let seen = |sum: &Outcomes| sum.snapshot > 0 && sum.rebuilt > 0 && sum.other_errors > 0;
+    for seed in 0..MOST_HISTORIES {
+        if seed >= 5 && seen(&sum) {
+            break;
+        }
         let mut history = History::<Redb>::new("records.redb", seed);
         (0..200).for_each(|_| history.step(true));
         let outcomes = history.outcomes;
@@ -410,8 +416,10 @@ fn files_of_redb_that_are_put_back_in_any_combination() {
         sum.crashes += outcomes.crashes;
     }
     println!("{sum:?}");
-    // Which files are put back is the same in every run, and with them which of these.
-    assert!(sum.snapshot > 0 && sum.rebuilt > 0 && sum.other_errors > 0);
+    // What a copy beside a writer has depends on the moment, and with it what follows. A history
+    // has 1.4 snapshots that are used on average: where five had none, 45 more have one, but for
+    // a probability far below 1e-6.
+    assert!(seen(&sum), "{sum:?}");
 }
 
 #[cfg(feature = "fjall")]
