@@ -195,7 +195,11 @@ fn errors_name_the_place_and_what_is_allowed() {
             "durability = 1",
             &["FILE:1: durability: expected a string", "[possible values: power, process]"],
         ),
-        (vec![], "capacity = 0", &["FILE:1: capacity: invalid value '0'", "not in 1..="]),
+        (
+            vec![],
+            "capacity = 0",
+            &["FILE:1: capacity: invalid value '0'", "expected a number of keys from 1 to"],
+        ),
         (vec![], "max-lag = -5", &["FILE:1: max-lag: invalid value '-5'"]),
         (vec![], "log = \"loud\"", &["FILE:1: log: invalid value 'loud'", "\"warn\""]),
         (vec![], "dir = \"d\"\ndir = \"e\"", &["FILE:2: not TOML: duplicate key"]),
