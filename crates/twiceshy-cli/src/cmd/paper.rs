@@ -31,7 +31,7 @@ use twiceshy_lab::workload::{self, KeyFile, Recording};
 /// It does not settle taf-5, whose times depend on what else the machine does, nor in
 /// taf-2 whether telescoping is better than swapping.
 ///
-/// --full, the default, measures at the papers' sizes: an estimated 10 CPU hours, which
+/// --full, the default, measures at the papers' sizes: an estimated 8 CPU hours, which
 /// docs/papers.md states figure by figure. Each row has 4 to 10 trials, until its standard error is
 /// 2 % of the mean. OUT/costs.csv has what each row took.
 ///
