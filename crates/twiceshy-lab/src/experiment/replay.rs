@@ -163,9 +163,9 @@ mod tests {
     use crate::random::hasher;
     use crate::workload::{Size, Source};
 
-    /// The same answers as the filter, one by one, and the same draws. Short fingerprints have a query collide with
-    /// several keys at once, and with one key under several functions; many repeats take keys
-    /// through all functions and back to the first.
+    /// The same answers as the filter, one by one, and the same draws. Short fingerprints have a
+    /// query collide with several keys at once, and with one key under several functions; many
+    /// repeats take keys through all functions and back to the first.
     #[test]
     fn a_replay_answers_as_the_filter_does() {
         for text in [
