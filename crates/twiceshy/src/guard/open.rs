@@ -57,7 +57,7 @@ impl fmt::Display for Opened {
         match self {
             Opened::Empty => write!(f, "empty"),
             Opened::Snapshot => write!(f, "snapshot"),
-            Opened::Rebuilt { reason } => write!(f, "rebuilt: {reason}"),
+            Opened::Rebuilt { reason } => write!(f, "rebuilt (snapshot: {reason})"),
         }
     }
 }
